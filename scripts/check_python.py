@@ -1,8 +1,8 @@
 """Installs the wheel into a new environment outside of the repo and runs the tests of the Python package there.
 usage: python check_python.py WHEELS [torch | installed]
 
-With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch. With `installed` it installs the wheel for each
-CPython from 3.10 on that this machine has, and once with the extra `cc` where no C compiler is found, and runs tests/python/installed.py."""
+With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch in two processes. With `installed` it installs the wheel
+for each CPython from 3.10 to 3.14 that this machine has, and once with the extra `cc` where no C compiler is found, and runs tests/python/installed.py."""
 import os
 import re
 import shutil
@@ -14,14 +14,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # What tests need besides the wheel and what it depends on; of packages that the other tests use, the same versions.
 PINNED = dict(line.split("==") for line in (ROOT / "scripts/requirements.txt").read_text().split())
-TOOLS = ("pytest==9.2.0", "ml_dtypes==0.6.0", "tqdm==4.70.1", *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")))
+TOOLS = (
+    "pytest==9.2.0", "pytest-xdist==3.8.0", "ml_dtypes==0.6.0", "tqdm==4.70.1",
+    *(f"{name}=={PINNED[name]}" for name in ("numpy", "onnx", "onnxruntime")),
+)
+# Arrays of JAX are tested beside those of NumPy, and its control flow by way of ONNX.
+JAX = ("jax==0.10.2", "jax2onnx==0.17.1")
 # Ray Serve asks descriptors for what protobuf 7 no longer has.
 RAY = ("ray[data,serve]==2.55.1", "protobuf<7")
 
 FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
-
-
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+# From `requires-python` on, to the newest one.
+VERSIONS = tuple(f"3.{minor}" for minor in range(10, 15))
 
 
 def interpreters() -> dict[str, str]:
@@ -76,17 +80,21 @@ def main(wheels: str, extra: str = "") -> int:
         python = f"{folder}/bin/python"
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, str(wheel), *TOOLS], check=True)
-        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        tests, environment = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], dict(os.environ)
         if extra == "torch":
             requirements = ROOT / "scripts" / "requirements-torch.txt"
             subprocess.run([*install, "-r", str(requirements)], check=True)
             if subprocess.run([*install, *RAY]).returncode != 0:
                 print("Ray is not to be had for this Python; the tests of examples/ray are left out")
-            tests += [str(FROM_TORCH), str(ROOT / "tests" / "python" / "test_frameworks.py")]
+            also = (str(ROOT / "tests" / "python" / name) for name in ("test_frameworks.py", "test_batches.py"))
+            # Most of the time is Python's, on one processor. PyTorch's own threads would wait for each other on those of the other process.
+            tests += ["-n", "2", "--dist", "worksteal", str(FROM_TORCH), *also]
+            environment["OMP_NUM_THREADS"] = "1"
         else:
+            subprocess.run([*install, *JAX], check=True)
             tests += [str(ROOT / "tests" / "python"), f"--ignore={FROM_TORCH}"]
         # Not in the repo, whose folder `python` would be found before the wheel.
-        done = subprocess.run(tests, cwd=folder, text=True, stdout=subprocess.PIPE)
+        done = subprocess.run(tests, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE)
     print(done.stdout, end="")
     passed, failed = (sum(map(int, re.findall(rf"(\d+) {word}", done.stdout))) for word in ("passed", "(?:failed|errors?)"))
     print(f"{passed} passed, {max(failed, int(done.returncode != 0))} failed")

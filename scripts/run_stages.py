@@ -14,6 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = shlex.quote(sys.executable)
 HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
 OPSETS, MODELS = "target/opset-cases", "target/models"
+# Most time goes to the C compiler. The stages without this build as users do, with -O3: onnx-cpu,
+# the random programs, models, demos and others.
+QUICK = "env HEDDLE_BUILD_LEVEL=1"
 # Models for many instances, with the inputs that differ.
 BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
     "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x",
@@ -22,9 +25,9 @@ STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
     "rustdoc": "cargo doc --workspace --no-deps",
-    "cargo-test": "cargo test --workspace --no-fail-fast",
+    "cargo-test": f"{QUICK} cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test random",
-    "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test -p heddle-emit"
+    "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
                " --test random_instances",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
@@ -32,12 +35,12 @@ STAGES = {
     "onnx-cpu": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --min-compiled 90 --verify"
                 " --check-text",
     "opset-dump": f"{PYTHON} tests/onnx/opset_cases.py {OPSETS}",
-    "opset-cases": f"{HEDDLE} test {OPSETS} --check-text",
+    "opset-cases": f"{QUICK} {HEDDLE} test {OPSETS} --check-text",
     # Behind those that compile the same cases.
     "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
     "python": f"{PYTHON} scripts/check_python.py target/wheels",
     "python-installed": f"{PYTHON} scripts/check_python.py target/wheels installed",
-    "python-torch": f"{PYTHON} scripts/check_python.py target/wheels torch",
+    "python-torch": f"{QUICK} {PYTHON} scripts/check_python.py target/wheels torch",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases --device interp",
     "corpus-cpu": f"{HEDDLE} test {CORPUS}/cases --verify --check-text",

@@ -96,7 +96,7 @@ def compile(
 
 @overload
 def compile(
-    model: Model | str | os.PathLike[str] | bytes | Any, *, batch_of: Sequence[str] | Mapping[str, str | None], **options: Any
+    model: Model | str | os.PathLike[str] | bytes | Any, *, batch_of: str | Sequence[str] | Mapping[str, str | None], **options: Any
 ) -> BatchProgram: ...
 
 
@@ -121,7 +121,7 @@ def compile(
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: Sequence[str] | None = None,
-    batch_of: Sequence[str] | Mapping[str, str | None] | None = None,
+    batch_of: str | Sequence[str] | Mapping[str, str | None] | None = None,
 ) -> Any:
     """Compiles a model, what `load` reads, a PyTorch module, a `torch.export.ExportedProgram`, or a Python function on tensors.
 
@@ -156,10 +156,12 @@ def compile(
     if batch_of is not None:
         if entries is not None:
             raise TypeError("batch_of is for one entry: heddle.load(path, entry=...)")
-        forms = dict(batch_of) if isinstance(batch_of, Mapping) else dict.fromkeys(batch_of)
-        return BatchProgram(_native.compile_batch(model, forms, native))
+        forms = dict(batch_of) if isinstance(batch_of, Mapping) else dict.fromkeys([batch_of] if isinstance(batch_of, str) else batch_of)
+        return BatchProgram(_progress.shown(lambda: _native.compile_batch(model, forms, native)), (model, forms, options))
     if entries is None:
         return Program(_progress.compile(model, native))
+    if isinstance(entries, str):
+        raise TypeError(f"entries are a list of names: entries=[{entries!r}]")
     return {name: Program(_progress.compile(model.with_entry(name), native)) for name in entries}
 
 
@@ -232,6 +234,10 @@ def _cache(choice: str | os.PathLike[str] | bool | None) -> Path | None:
 
 def _program_of_bytes(data: bytes) -> Program:
     return open(data)
+
+
+def _batch_program_of(model: Model, forms: dict[str, str | None], options: dict[str, Any]) -> BatchProgram:
+    return compile(model, batch_of=forms, **options)
 
 
 _model_of_bytes = _native.model_of_bytes
@@ -355,6 +361,10 @@ class Program:
         """The program as text: "c", "cuda", "ir" or "schedule"."""
         return self._native.source(stage)
 
+    def outline(self) -> dict[str, Any]:
+        """Inputs, outputs, operators and the tree of control flow, with what the interpreter runs: `heddle inspect --json`, but for facts of the file."""
+        return self._native.outline()
+
     def _repr_html_(self) -> str:
         return _html.of_program(self)
 
@@ -368,11 +378,17 @@ class BatchProgram(Program):
     """A program for many instances. `run` takes and gives batched arrays: with another axis in front, or behind each other with
     `NAME.offsets`."""
 
-    __slots__ = ("_batch",)
+    __slots__ = ("_batch", "_made_of")
 
-    def __init__(self, native: _native.Batch) -> None:
+    def __init__(self, native: _native.Batch, made_of: tuple[Model, dict[str, str | None], dict[str, Any]]) -> None:
         super().__init__(native.program)
         self._batch = native
+        #: The model, the forms that were asked for, and the options.
+        self._made_of = made_of
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickled by the model for one instance: another process compiles it, or finds it in the cache."""
+        return _batch_program_of, self._made_of
 
     def run_batch(
         self, instances: Sequence[Mapping[str, Any]], *, weights: Mapping[str, Any] | None = None, keep_going: bool = False, **limits: Any

@@ -63,7 +63,9 @@ def _flatten(name: str, types: Mapping[str, str], arrays: list[np.ndarray]) -> d
 
 
 def _rows(name: str, results: Mapping[str, Any]) -> list[Any]:
-    return list(results[name])
+    # The ellipsis makes arrays without axes of scalars, which are no arrays else.
+    array = results[name]
+    return [array[k, ...] for k in range(len(array))]
 
 
 def _ranges(name: str, results: Mapping[str, Any]) -> list[Any]:
@@ -117,6 +119,6 @@ def run(
     library = _values.library_of([value for instance in instances for value in instance.values()])
     if library is not None:
         found = {
-            k: v if isinstance(v, _errors.Error) else {n: _values.to_library(library, np.ascontiguousarray(r)) for n, r in v.items()} for k, v in found.items()
+            k: v if isinstance(v, _errors.Error) else {n: _values.to_library(library, np.asarray(r, order="C")) for n, r in v.items()} for k, v in found.items()
         }
     return [found[k] for k in range(len(instances))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +34,51 @@ def of_model(model: Model) -> str:
     if others:
         parts.append(f"<p>other entries: {escape(', '.join(others))}</p>")
     parts.extend(f"<p>note: {escape(note)}</p>" for note in model.notes)
-    return "".join(parts)
+    return "".join(parts) + control_flow(model.outline())
 
 
 def of_program(program: Program) -> str:
     """A program's inputs and outputs, and its report."""
     threads = f", {program.threads} threads" if program.device == "cpu" else ""
     head = f"<b>heddle.Program</b> on {escape(program.device)}{threads}"
-    return head + _ports(program.inputs.items(), program.outputs.items(), ()) + of_report(program.report)
+    ports = _ports(program.inputs.items(), program.outputs.items(), ())
+    return head + ports + control_flow(program.outline()) + of_report(program.report)
+
+
+#: Details of a node of the tree that are not shown as such.
+SHOWN = ("kind", "name", "ops", "inside", "interpreted", "change")
+
+
+def control_flow(outline: Mapping[str, Any]) -> str:
+    """An outline's loops, branches and calls as a tree whose nodes open and close."""
+    functions = [function for function in outline["functions"] if function["control_flow"]]
+    if not functions:
+        return ""
+    text = "<p>control flow:</p>"
+    for function in functions:
+        inside = "".join(map(_node, function["control_flow"]))
+        is_only = len(outline["functions"]) == 1
+        text += inside if is_only else _opened(f"@{escape(function['name'])}{escape(function['signature'])}", inside)
+    for group in outline["recursion"]:
+        text += f"<p>recursion: {escape(' → '.join(f'@{name}' for name in [*group, group[0]]))}</p>"
+    return text
+
+
+def _node(node: Mapping[str, Any]) -> str:
+    head = f"<b>{escape(node['kind'])}</b> {escape(node['name'])}"
+    if "ops" in node:
+        head += f" {node['ops']} {'op' if node['ops'] == 1 else 'ops'}"
+    if "interpreted" in node:
+        reason = ": ".join(filter(None, (node["interpreted"], node.get("change"))))
+        head += f" <i>interpreted: {escape(reason)}</i>"
+    details = [(name, value) for name, value in node.items() if name not in SHOWN]
+    rows = [(name, ", ".join(value) if isinstance(value, list) else value) for name, value in details]
+    inside = (table(("", ""), rows) if rows else "") + "".join(map(_node, node.get("inside", ())))
+    return _opened(head, inside) if inside else f"<div>{head}</div>"
+
+
+def _opened(head: str, inside: str) -> str:
+    return f'<details open style="margin-left: 1em"><summary>{head}</summary>{inside}</details>'
 
 
 def of_report(report: Report) -> str:

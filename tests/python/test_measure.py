@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heddle
+from heddle import _html
 
 TEXT = """entry @main
 entry next = @step
@@ -22,6 +23,14 @@ fn @step(%h: f32[n,4]) -> (%y: f32[n,4]) {
   %w = const splat 0.25: f32[4,4]
   %big = const splat 0.125: f32[70,4]
   return tanh(add(dot(%h, %w), gather(%big, 3, axis=0)))
+}
+"""
+#: Text, which is left to the interpreter.
+REPEATED = """fn @main(%s: str[?], %k: i64[]) -> (%t: str[?]) {
+  %t = loop trip %k carry (%u: str[?] = %s) {
+    continue carry concat(%u, %u, axis=0)
+  }
+  return %t
 }
 """
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -106,6 +115,35 @@ def test_notebooks():
     interpreted = heddle.compile(heddle.load(
         b"fn @main(%x: f32[n], %s: str[m]) -> (%y: f32[n], %t: str[m]) {\n  return mul(%x, %x), %s\n}\n", format="heddle")).report
     assert len(interpreted["interpreted"]) >= 1 and "left to the interpreter" in interpreted._repr_html_()
+
+
+def test_outlines():
+    outline = model().outline()
+    assert [p["name"] for p in outline["inputs"]] == ["x", "k"] and outline["ir_ops"]["dot"] == 1
+    main, step = outline["functions"]
+    (loop,) = main["control_flow"]
+    assert (loop["kind"], loop["trip"], step["control_flow"]) == ("loop", "input k", [])
+    (body,) = loop["inside"]
+    assert [(node["kind"], node["name"]) for node in body["inside"]] == [("call", "@step")]
+    # A program in which text is left to the interpreter says so at its node.
+    p = heddle.compile(heddle.load(REPEATED.encode(), format="heddle"))
+    assert p.outline()["compiled"]["interpreted"] and "interpreted" in str(p.outline()["functions"])
+
+
+def test_notebooks_show_control_flow_as_a_tree():
+    # A program has the call inlined.
+    for shown, inside in ((model()._repr_html_(), "<b>call</b> @step"), (heddle.compile(model())._repr_html_(), "")):
+        assert shown.index("<summary><b>loop</b>") < shown.index("<b>body</b>", shown.index("loop")) and inside in shown
+        assert shown.count("<details") == shown.count("</details>") >= 1
+    plain = heddle.load(b"fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return mul(%x, %x)\n}\n", format="heddle")
+    assert "control flow" not in plain._repr_html_()
+    outline = model().outline()
+    outline["functions"][1]["name"] = "<script>"
+    outline["functions"][0]["control_flow"][0]["name"] = "<script>"
+    outline["functions"][0]["control_flow"][0]["trip"] = "<script>"
+    outline["recursion"] = [["<script>"]]
+    shown = _html.control_flow(outline)
+    assert "<script>" not in shown and shown.count("&lt;script&gt;") >= 3
 
 
 def test_a_bar_counts_the_seconds_of_compiling(monkeypatch, capsys):

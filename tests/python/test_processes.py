@@ -109,6 +109,8 @@ def test_ctrl_c_in_a_child_that_another_thread_forked():
     results = []
 
     def work():
+        # A process in the background may have been started with the signal ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             p.run({"x": X, "k": 1 << 40}, timeout=20, max_iterations=1 << 62)

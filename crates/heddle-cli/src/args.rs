@@ -152,6 +152,13 @@ pub struct ModelArgs {
     /// The entry of a program that has several; default: the first.
     #[arg(long, value_name = "NAME")]
     pub entry: Option<String>,
+}
+
+/// A model or saved program to run.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    #[command(flatten)]
+    pub model: ModelArgs,
     /// Load the binary in a .hprog file, where it was made for this kind of processor: for files of people whose programs you would
     /// run. Else the file's graph is compiled.
     #[arg(long)]
@@ -162,7 +169,7 @@ pub struct ModelArgs {
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub program: ProgramArgs,
     #[command(flatten)]
     pub source: Source,
     /// Write the outputs to this .npz file; else a summary of them is printed.
@@ -171,7 +178,7 @@ pub struct RunArgs {
     /// Leave out the instances of --batch that stop the run, and name them: the outputs are those of the others, whose numbers
     /// are in the array batch.instances. Parts of the batch run again, each within the limits. The exit code is that of the first
     /// one's error.
-    #[arg(long, requires = "batch", conflicts_with = "fix_sizes")]
+    #[arg(long, requires = "batch", conflicts_with_all = ["fix_sizes", "input"])]
     pub keep_going: bool,
     #[command(flatten)]
     pub exec: Exec,
@@ -184,7 +191,7 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub program: ProgramArgs,
     #[command(flatten)]
     pub source: Source,
     /// The expected outputs: an .npz file with an array for each output.
@@ -217,12 +224,17 @@ pub struct Source {
     #[arg(long, value_name = "FILE")]
     pub batch: Option<PathBuf>,
     /// The inputs that all instances share: an .npz file with those that --batch lacks.
-    #[arg(long, value_name = "FILE", requires = "batch")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "batch",
+        conflicts_with = "input"
+    )]
     pub weights: Option<PathBuf>,
     /// Print on standard error what the instances of --batch share, the steps in which each block of the program runs, with
     /// their mean number of instances, and what runs for one instance after the other. The interpreter counts these; within
     /// --timeout, or a minute.
-    #[arg(long, requires = "batch")]
+    #[arg(long, requires = "batch", conflicts_with = "input")]
     pub report: bool,
     /// Compile for batches like this one, an .npz file as for --batch: the interpreter counts the iterations of loops and the
     /// instances in each step, which weigh the cost model. Results are the same but for rounding, since kernels may add floats in another order. Counts
@@ -231,7 +243,7 @@ pub struct Source {
         long,
         value_name = "FILE",
         requires = "batch",
-        conflicts_with = "fix_sizes"
+        conflicts_with_all = ["fix_sizes", "input"]
     )]
     pub profile_blocks: Option<PathBuf>,
     /// Draw the inputs that are not in --input at random; also the default of --seed.
@@ -377,7 +389,7 @@ pub struct CompileArgs {
     pub emit: Option<EmitArg>,
     /// Save the compiled program, which run, check, bench and inspect take as a model: its graph, constants, options, source and
     /// binary.
-    #[arg(long, value_name = "FILE.hprog", conflicts_with_all = ["emit", "part", "target", "machine", "output", "batch_of"])]
+    #[arg(long, value_name = "FILE.hprog", conflicts_with_all = ["emit", "part", "target", "machine", "output", "batch_of", "profile_blocks"])]
     pub save: Option<PathBuf>,
     /// Print the time of each stage on standard error.
     #[arg(long)]
@@ -516,7 +528,7 @@ impl From<TargetArg> for Target {
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub program: ProgramArgs,
     #[command(flatten)]
     pub source: Source,
     #[command(flatten)]

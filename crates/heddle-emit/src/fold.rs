@@ -23,8 +23,9 @@ enum Shape {
     Points,
     /// This many neighbouring places of the innermost reduced axis.
     Lanes(i64),
-    /// This many neighbouring points along the innermost parallel axis.
-    Columns(i64),
+    /// This many neighbouring points along the innermost parallel axis; the same with fewer points
+    /// where that many are not left.
+    Columns(i64, Option<i64>),
 }
 
 /// The current reduction.
@@ -70,7 +71,7 @@ impl Writer<'_> {
         let mut levels = self.levels(&self.op.axes, &self.split_axes(), &roots, &stores);
         let shape = self.shape(&fold, &levels);
         let columns = match shape {
-            Shape::Columns(_) => levels.pop(),
+            Shape::Columns(..) => levels.pop(),
             _ => None,
         };
         let points = self.has_points();
@@ -86,9 +87,9 @@ impl Writer<'_> {
             .map(|&size| self.bound_size(&mut scalars, size))
             .collect();
         match (shape, columns) {
-            (Shape::Columns(width), Some(level)) => {
+            (Shape::Columns(width, fewer), Some(level)) => {
                 scalars.hoist(self.text, &early, &varying, &self.op.body);
-                self.columns(&fold, &scalars, level, width);
+                self.columns(&fold, &scalars, level, width, fewer);
             }
             (Shape::Lanes(width), _) => {
                 scalars.hoist(self.text, &early, &varying, &self.op.body);
@@ -141,7 +142,7 @@ impl Writer<'_> {
             let short =
                 extent.is_some_and(|n| n < 4 * most) && self.split_axes().contains(&level.first);
             // A unit may have only a small part of a split axis.
-            return Shape::Columns(if short { most / 4 } else { most });
+            return Shape::Columns(most, short.then_some(most / 4));
         }
         Shape::Points
     }
@@ -229,33 +230,61 @@ impl Writer<'_> {
     }
 
     /// Results for neighbouring points, which stay in registers during the reduction.
-    fn columns(&mut self, fold: &Fold, scalars: &Scalars, level: Level, width: i64) {
+    fn columns(
+        &mut self,
+        fold: &Fold,
+        scalars: &Scalars,
+        level: Level,
+        width: i64,
+        fewer: Option<i64>,
+    ) {
         let (from, to) = self.level(level);
         let v = self.op.axes[level.last].0;
-        self.text.line(format!(
-            "for (int64_t first = {from}; first < {to}; first += {width}) {{"
-        ));
-        self.partial(fold, width);
-        let rest = format!("{to} - first");
         let bounds = [&from, &to].map(|bound| bound.parse::<i64>());
         let even = matches!(bounds, [Ok(from), Ok(to)] if (to - from) % width == 0);
-        self.side_by_side(width, &rest, even, |w, count| {
-            fold.inner.iter().for_each(|&level| w.reduced(fold, level));
-            w.add(fold, &mut scalars.clone(), v, &count);
-            fold.inner.iter().for_each(|_| w.text.line("}"));
-        });
-        self.text.line(format!(
-            "for (int64_t c = 0; c < {width} && c < {rest}; c++) {{"
-        ));
         self.text
-            .line(format!("const int64_t {} = first + c;", name(v)));
-        let offset = self.size(fold.store.offset);
-        self.store(fold.store.buffer, &offset, "sum[c]");
-        self.text.line("}");
+            .line(format!("for (int64_t first = {from}; first < {to};) {{"));
+        if even {
+            self.block(fold, scalars, v, width, &width.to_string());
+        } else {
+            // Without the hint GCC 12 takes a remainder for certain where a static size has none.
+            self.text
+                .line(format!("const int64_t rest = {to} - first;"));
+            self.text
+                .line(format!("if (HEDDLE_LIKELY(rest >= {width})) {{"));
+            self.block(fold, scalars, v, width, &width.to_string());
+            if let Some(fewer) = fewer {
+                self.text.line(format!("}} else if (rest >= {fewer}) {{"));
+                self.block(fold, scalars, v, fewer, &fewer.to_string());
+            }
+            self.text.line("} else {");
+            self.block(fold, scalars, v, fewer.unwrap_or(width), "rest");
+            self.text.line("}");
+        }
         self.text.line("}");
         if self.blocks_in(level) {
             self.text.line("}");
         }
+    }
+
+    /// Results for `count` neighbouring points, at most `width`, from `first` on, which it advances.
+    fn block(&mut self, fold: &Fold, scalars: &Scalars, axis: Local, width: i64, count: &str) {
+        self.partial(fold, width);
+        fold.inner
+            .iter()
+            .for_each(|&level| self.reduced(fold, level));
+        // GCC 12 would take rows together, and transpose what it loads of each.
+        self.text.line("HEDDLE_IN_ORDER;");
+        self.add(fold, &mut scalars.clone(), axis, count);
+        fold.inner.iter().for_each(|_| self.text.line("}"));
+        self.text
+            .line(format!("for (int64_t c = 0; c < {count}; c++) {{"));
+        self.text
+            .line(format!("const int64_t {} = first + c;", name(axis)));
+        let offset = self.size(fold.store.offset);
+        self.store(fold.store.buffer, &offset, "sum[c]");
+        self.text.line("}");
+        self.text.line(format!("first += {count};"));
     }
 
     /// Declares the partial results.

@@ -27,7 +27,7 @@ fn check(name: &str, module: Module, inputs: &[Datum], seed: u64) -> Result<usiz
     })?;
     let options = BuildOptions {
         cache: CacheChoice::Off,
-        optimize: 1,
+        optimize: Some(1),
         ..Default::default()
     };
     case.check(name, &options, &[1, 2, 3, 5, 8]);

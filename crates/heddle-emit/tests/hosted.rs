@@ -31,7 +31,7 @@ fn random_programs() {
 fn check(name: &str, case: Case) {
     let options = BuildOptions {
         cache: CacheChoice::Off,
-        optimize: 1,
+        optimize: Some(1),
         ..Default::default()
     };
     case.hosted().check(name, &options, &[2, 5]);

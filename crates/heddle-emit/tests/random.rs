@@ -15,7 +15,7 @@ fn random_programs() {
         // One in four is built as programs are by default, the others faster.
         let options = BuildOptions {
             cache: CacheChoice::Off,
-            optimize: if seed % 8 < 6 { 1 } else { 3 },
+            optimize: Some(if seed % 8 < 6 { 1 } else { 3 }),
             ..Default::default()
         };
         case.check(&format!("seed {seed}"), &options, &[1, 2, 5]);

@@ -157,7 +157,7 @@ fn random_appends_are_right() {
         let case = case.unwrap_or_else(|e| panic!("{e}\n{text}"));
         let options = BuildOptions {
             cache: CacheChoice::Off,
-            optimize: 1,
+            optimize: Some(1),
             ..Default::default()
         };
         case.check(&text, &options, &[1, 2, 5]);

@@ -47,7 +47,7 @@ fn random_programs() {
     random::check_all(random::seeds("HEDDLE_BATCHED", 18), case, |seed, case| {
         let options = BuildOptions {
             cache: CacheChoice::Off,
-            optimize: if seed % 8 < 7 { 1 } else { 3 },
+            optimize: Some(if seed % 8 < 7 { 1 } else { 3 }),
             ..Default::default()
         };
         case.check(&format!("seed {seed}"), &options, &[1, 2, 5]);
@@ -76,7 +76,7 @@ fn random_recursions_alone() {
     random::check_all(random::seeds("HEDDLE_BATCHED", 18), case, |seed, case| {
         let options = BuildOptions {
             cache: CacheChoice::Off,
-            optimize: 1,
+            optimize: Some(1),
             ..Default::default()
         };
         case.check(&format!("seed {seed}"), &options, &[1, 2, 5]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::entity::Arena;
-use crate::{DimBound, FuncId, Inst, Op, Region, Type, Value};
+use crate::{DimBound, FuncId, Inst, OneLine, Op, Region, Type, Value};
 
 /// Limit of nested regions. Readers enforce it, so that everything else may recurse over regions.
 pub const MAX_NESTING: usize = 256;
@@ -158,7 +158,7 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
+        write!(f, "{}:{}", OneLine(&self.file), self.line)
     }
 }
 
@@ -210,7 +210,7 @@ impl fmt::Display for Loc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Loc::Node { op, name, place } => {
-                write!(f, "{op} node `{name}`")?;
+                write!(f, "{} node `{}`", OneLine(op), OneLine(name))?;
                 match place {
                     Some(place) => write!(f, " ({place})"),
                     None => Ok(()),
@@ -363,11 +363,17 @@ impl Function {
 
     /// [`Function::for_each_inst`] below one region.
     pub fn for_each_inst_in(&self, region: Region, visit: &mut dyn FnMut(Inst, &InstData)) {
-        for &inst in &self.regions[region].insts {
-            visit(inst, &self.insts[inst]);
-            for &inner in &self.insts[inst].regions {
-                self.for_each_inst_in(inner, visit);
-            }
+        // Without recursion: a caller's thread may have a small stack.
+        let insts = |region: Region| self.regions[region].insts.iter();
+        let mut open = vec![insts(region)];
+        while let Some(rest) = open.last_mut() {
+            let Some(&inst) = rest.next() else {
+                open.pop();
+                continue;
+            };
+            let data = &self.insts[inst];
+            visit(inst, data);
+            open.extend(data.regions.iter().rev().map(|&inner| insts(inner)));
         }
     }
 }

@@ -17,6 +17,7 @@ mod failure;
 pub mod function;
 pub mod infer;
 mod loops;
+mod one_line;
 pub mod op;
 pub mod patch;
 pub mod tensor;
@@ -36,6 +37,7 @@ pub use function::{
 };
 pub use infer::TypeError;
 pub use loops::{LoopForm, LoopOperands, LoopView, LoopYields};
+pub use one_line::OneLine;
 pub use op::Op;
 pub use patch::{Patch, PatchError, Stats};
 pub use tensor::{Datum, Tensor, TensorError};

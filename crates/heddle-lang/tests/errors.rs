@@ -275,3 +275,18 @@ fn a_list_does_not_go_on_with_other_elements() {
     }
     assert!(heddle_lang::compile(&program("list<f32[2]>", "(x, x)", pairs)).is_ok());
 }
+
+#[test]
+fn a_list_holds_data_of_one_input() {
+    for list in [
+        "[t, u]",
+        "append([t], u)",
+        "Cons((t, 1), [(u, 2)])",
+        "[[t], [u]]",
+    ] {
+        let text = format!("{TREE}fn main(t: Tree, u: Tree) {{ len({list}) }}");
+        let found = error(&text);
+        assert!(found.contains("a list holds data of two inputs"), "{found}");
+        assert!(found.contains("make those of one anew"), "{found}");
+    }
+}

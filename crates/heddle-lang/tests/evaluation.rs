@@ -342,3 +342,37 @@ fn a_list_of_data_is_a_result() {
     assert_eq!(rows(3), [0, 0, 1, 0, 0, 4, 0]);
     assert_eq!(rows(4), [2, 5, 6]);
 }
+
+/// Data of inputs beside what the program makes become data of the program, in any kind of list.
+#[test]
+fn lists_hold_data_of_inputs_and_of_the_program() {
+    let text = format!(
+        "{TREES}
+        fn left(t) {{ match t {{ Leaf(x) => t, Node(a, _) => a }} }}
+        fn main(t: Tree, x: list<f32>) {{
+          let own = [t, left(t)];
+          let behind = append(own, Leaf(10.0));
+          let before = Cons(Leaf(10.0), own[1..]);
+          let pairs = append([(t, 2.0)], (Leaf(3.0), 4.0));
+          let lists = append([own, [t]], [Leaf(5.0)]);
+          let grown = fold(fn(ts, v) append(ts, Leaf(v)), append(own, Leaf(0.5)), x);
+          (map(sum, behind), map(sum, before), map(fn(p) sum(p.0) * p.1, pairs),
+            map(fn(l) fold(fn(s, t) s + sum(t), 0.0, l), lists), map(sum, grown),
+            map(sum, append([Leaf(1.0)], t)))
+        }}"
+    );
+    let inputs = [
+        ("t.tag", i32s(&[0, 0, 1])),
+        ("t.Leaf.0", f32s(&[1.0, 2.0, 0.0])),
+        ("t.Node.0", i64s(&[0, 0, 0])),
+        ("t.Node.1", i64s(&[0, 0, 1])),
+        ("x", f32s(&[4.0, 8.0])),
+    ];
+    let out = run(&compile(&text), &inputs);
+    assert_eq!(floats(&out[0]), [3.0, 1.0, 10.0]);
+    assert_eq!(floats(&out[1]), [10.0, 1.0]);
+    assert_eq!(floats(&out[2]), [6.0, 12.0]);
+    assert_eq!(floats(&out[3]), [4.0, 3.0, 5.0]);
+    assert_eq!(floats(&out[4]), [3.0, 1.0, 0.5, 4.0, 8.0]);
+    assert_eq!(floats(&out[5]), [1.0, 3.0]);
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use heddle_ir::{EmitError, Type, TypeError};
+use heddle_ir::{EmitError, OneLine, Type, TypeError};
 
 use crate::refusal::Refusal;
 
@@ -19,7 +19,7 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// The bytes are no ONNX message, or one that no program needs (too deep, too many parts).
-    #[error("{}: not a valid ONNX file: {message}", path.display())]
+    #[error("{}: not a valid ONNX file: {}", path.display(), OneLine(message))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum ImportError {
     },
     /// A stored tensor's type, dims and data do not fit together, or its external data cannot be
     /// used.
-    #[error("tensor `{name}`: {message}")]
+    #[error("tensor `{}`: {}", OneLine(name), OneLine(message))]
     Tensor {
         /// The tensor's name.
         name: String,
@@ -36,7 +36,7 @@ pub enum ImportError {
         message: String,
     },
     /// A tensor that is given for an initializer does not fit.
-    #[error("constant `{name}`: {message}")]
+    #[error("constant `{}`: {}", OneLine(name), OneLine(message))]
     Replacement {
         /// The initializer's name.
         name: String,
@@ -44,7 +44,7 @@ pub enum ImportError {
         message: String,
     },
     /// A graph, a function or the model as a whole breaks the specification.
-    #[error("{place}: {message}")]
+    #[error("{}: {}", OneLine(place), OneLine(message))]
     Graph {
         /// The graph or function.
         place: String,
@@ -107,7 +107,7 @@ pub enum OpError {
     #[error("not supported: {0}")]
     Unsupported(#[from] Refusal),
     /// The node breaks the operator's specification.
-    #[error("{0}")]
+    #[error("{}", OneLine(.0))]
     Invalid(String),
     /// An emitted op does not take its operands: the node's inputs have wrong types or shapes.
     #[error(transparent)]
@@ -126,7 +126,7 @@ impl EmitError for OpError {
 
 /// A node that could not be imported.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{op} node `{name}`: {error}")]
+#[error("{} node `{}`: {error}", OneLine(op), OneLine(name))]
 pub struct NodeError {
     /// The operator, as `Conv` or `domain::Op`.
     pub op: String,
@@ -199,11 +199,11 @@ impl fmt::Display for UnsupportedOp {
         write!(
             f,
             "{} (version {}), {} node{plural}: {}; nodes: {}",
-            op_name(&self.domain, &self.op),
+            OneLine(&op_name(&self.domain, &self.op)),
             self.version,
             self.count,
             self.reason,
-            self.nodes.join(", "),
+            OneLine(&self.nodes.join(", ")),
         )?;
         if self.count > self.nodes.len() {
             write!(f, ", … and {} more", self.count - self.nodes.len())?;
@@ -223,7 +223,7 @@ pub(crate) fn op_name(domain: &str, op: &str) -> String {
 fn domain_name(domain: &str) -> String {
     match domain {
         "" => "ONNX's operator set".to_owned(),
-        domain => format!("operator set {domain}"),
+        domain => format!("operator set {}", OneLine(domain)),
     }
 }
 

@@ -29,6 +29,37 @@ pub fn components(module: &Module) -> Vec<Vec<FuncId>> {
     components.into_iter().map(functions).collect()
 }
 
+/// The strongly connected components of a module's call graph, by function.
+pub struct Components {
+    all: Vec<Vec<FuncId>>,
+    /// The number of each function's component.
+    of: Vec<usize>,
+    recursive: Vec<bool>,
+}
+
+impl Components {
+    /// The components of a module.
+    pub fn of_module(module: &Module) -> Self {
+        let all = components(module);
+        let mut of = vec![0; module.functions.len()];
+        for (k, component) in all.iter().enumerate() {
+            component.iter().for_each(|id| of[id.index()] = k);
+        }
+        let recursive = all.iter().map(|c| is_recursive(module, c)).collect();
+        Components { all, of, recursive }
+    }
+
+    /// The functions that call this one and are called by it, itself included.
+    pub fn of(&self, id: FuncId) -> &[FuncId] {
+        &self.all[self.of[id.index()]]
+    }
+
+    /// Does a function call itself, perhaps by others?
+    pub fn is_recursive(&self, id: FuncId) -> bool {
+        self.recursive[self.of[id.index()]]
+    }
+}
+
 /// Tells if the functions of a component call themselves or each other.
 pub fn is_recursive(module: &Module, component: &[FuncId]) -> bool {
     component.len() > 1 || callees(module, component[0]).contains(&component[0])

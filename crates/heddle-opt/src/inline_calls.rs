@@ -12,37 +12,102 @@ use crate::Edit;
 use crate::callgraph;
 
 /// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
-const MAX_GAIN: usize = 1 << 18;
+const MAX_GAIN: usize = 1 << 16;
 const MAX_GAIN_FACTOR: usize = 16;
+
+/// A function of at most so many instructions is inlined wherever it is called.
+const SMALL: usize = 32;
+
+/// The most copies of a larger function.
+const MAX_COPIES: usize = 128;
+
+/// The same for functions that [`batch_instances`](crate::batch_instances) makes together.
+const MAX_COPIES_IN_BATCH: usize = 32;
 
 /// Replaces calls by copies of their callees' bodies, callees first.
 ///
 /// It does *not* inline
 /// - recursive functions, direct or mutual;
+/// - functions of more than 32 instructions of which there would be more than 128 copies, such as the
+///   lower ones in a chain of functions that each call the next one twice;
 /// - beyond a limit on the module's growth;
 /// - where regions would nest deeper than the IR allows.
 ///
 /// The callees stay; `remove_dead` removes those without callers.
 pub fn inline_calls(module: &mut Module) -> Stats {
+    inline_up_to(module, MAX_COPIES)
+}
+
+/// [`inline_calls`] in front of [`batch_instances`](crate::batch_instances), which needs few copies:
+/// it makes one function of each callee and form of its operands.
+pub fn inline_calls_in_batch(module: &mut Module) -> Stats {
+    inline_up_to(module, MAX_COPIES_IN_BATCH)
+}
+
+fn inline_up_to(module: &mut Module, copies: usize) -> Stats {
     let mut stats = Stats::default();
-    let mut plain = vec![false; module.functions.len()];
+    let components = callgraph::components(module);
+    let inlined = inlined(module, &components, copies);
     let size: usize = module.functions.iter().map(|(_, f)| count_insts(f)).sum();
     let mut gain = size
         .saturating_mul(MAX_GAIN_FACTOR)
         .saturating_add(MAX_GAIN);
-    for component in callgraph::components(module) {
-        for &id in &component {
-            stats.merge(inline_into(module, id, &plain, &mut gain));
-        }
-        if !callgraph::is_recursive(module, &component) {
-            plain[component[0].index()] = true;
-        }
+    for &id in components.iter().flatten() {
+        stats.merge(inline_into(module, id, &inlined, &mut gain));
     }
     stats
 }
 
+/// The functions that are inlined: small ones, and those of which there are at most so many copies.
+fn inlined(module: &Module, components: &[Vec<FuncId>], most: usize) -> Vec<bool> {
+    let callees = |id: FuncId| {
+        let mut callees: Vec<FuncId> = vec![];
+        module.functions[id].for_each_inst(&mut |_, data| callees.extend(callee(&data.op)));
+        callees
+    };
+    let plain = |component: &Vec<FuncId>| match callgraph::is_recursive(module, component) {
+        true => None,
+        false => Some(component[0]),
+    };
+    let mut inlined = vec![false; module.functions.len()];
+    // Sizes with small callees in place of their calls.
+    let mut sizes = vec![usize::MAX; module.functions.len()];
+    for id in components.iter().filter_map(plain) {
+        let own = count_insts(&module.functions[id]);
+        let small = callees(id).into_iter().filter(|c| inlined[c.index()]);
+        let size = small.fold(own, |sum, c| sum.saturating_add(sizes[c.index()]));
+        sizes[id.index()] = size;
+        inlined[id.index()] = size <= SMALL;
+    }
+    // Calls of each function, those in copies of its callers among them.
+    let mut calls = vec![0usize; module.functions.len()];
+    for component in components.iter().rev() {
+        if let Some(id) = plain(component) {
+            inlined[id.index()] |= calls[id.index()] <= most;
+        }
+        for &id in component {
+            let bodies = match inlined[id.index()] {
+                true => calls[id.index()].max(1),
+                false => 1,
+            };
+            for callee in callees(id) {
+                let calls = &mut calls[callee.index()];
+                *calls = calls.saturating_add(bodies);
+            }
+        }
+    }
+    inlined
+}
+
+fn callee(op: &Op) -> Option<FuncId> {
+    match op {
+        Op::Call(callee) => Some(*callee),
+        _ => None,
+    }
+}
+
 /// Inlines the calls in one function. Its callees have been processed before it.
-fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], gain: &mut usize) -> Stats {
+fn inline_into(module: &mut Module, id: FuncId, inlined: &[bool], gain: &mut usize) -> Stats {
     let mut sites = vec![];
     find_calls(
         &module.functions[id],
@@ -61,7 +126,7 @@ fn inline_into(module: &mut Module, id: FuncId, plain: &[bool], gain: &mut usize
     let mut patch = Patch::new(&mut func);
     for (inst, callee, level) in sites {
         let body = &module.functions[callee];
-        if !plain[callee.index()] || level + depth(body, body.body) > MAX_NESTING {
+        if !inlined[callee.index()] || level + depth(body, body.body) > MAX_NESTING {
             continue;
         }
         let size = count_insts(body);
@@ -159,7 +224,7 @@ pub fn bind(param: &Type, arg: &Type, names: &mut HashMap<String, Option<Dim>>) 
 /// All calls below a region, each with its nesting depth.
 fn find_calls(f: &Function, region: Region, level: usize, sites: &mut Vec<(Inst, FuncId, usize)>) {
     for &inst in &f.regions[region].insts {
-        if let Op::Call(callee) = f.insts[inst].op {
+        if let Some(callee) = callee(&f.insts[inst].op) {
             sites.push((inst, callee, level));
         }
         for &inner in &f.insts[inst].regions {

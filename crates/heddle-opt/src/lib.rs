@@ -48,7 +48,7 @@ pub use fold_constants::fold_constants;
 pub use infer_contents::infer_contents;
 pub use infer_ranks::infer_ranks;
 pub use infer_shapes::infer_shapes;
-pub use inline_calls::inline_calls;
+pub use inline_calls::{inline_calls, inline_calls_in_batch};
 pub use instances::{
     BatchOptions, Block, Counted, Form, Instances, OneByOne, batch_instances, batch_instances_with,
     offsets_name, shapes_name,

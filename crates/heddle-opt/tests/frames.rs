@@ -410,6 +410,7 @@ fn @grow(%n: i64[], %k: i64[]) -> (%y: i64[]) {
         let choices = BatchOptions {
             max_frames: Some(frames),
             prefers_frames: true,
+            ..Default::default()
         };
         let batch = compare_made(&module, &[Stacked], &all, choices).expect("runs");
         assert!(batch.one_by_one.is_empty());

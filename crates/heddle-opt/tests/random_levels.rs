@@ -54,6 +54,7 @@ fn random_recursions_with_few_frames() {
         let choices = BatchOptions {
             max_frames: Some(5 + instances.len() * 7 % 40),
             prefers_frames: true,
+            ..Default::default()
         };
         compare_made(module, forms, instances, choices)
     };

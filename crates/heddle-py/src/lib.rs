@@ -22,7 +22,15 @@ mod program;
 mod strided;
 mod values;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
+
+/// Runs the `heddle` command with these arguments, of which the first is the program's name; its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| heddle_cli::run(arguments))
+}
 
 /// Classes and functions that `heddle/__init__.py` gives names.
 #[pymodule]
@@ -42,5 +50,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(measure::bench, module)?)?;
     module.add_function(wrap_pyfunction!(measure::compare, module)?)?;
     module.add_function(wrap_pyfunction!(options::add_compiler, module)?)?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add("version", env!("CARGO_PKG_VERSION"))
 }

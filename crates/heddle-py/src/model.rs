@@ -64,6 +64,13 @@ impl PyModel {
         detached(py, || self.0.clone().with_entry(name)).map(PyModel)
     }
 
+    /// Inputs, outputs, operators and the tree of control flow, as a dictionary: what `heddle inspect --json` prints.
+    fn outline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let outline = detached(py, || heddle_cli::model_outline(&self.0))?;
+        py.import("json")?
+            .call_method1("loads", (outline.to_string(),))
+    }
+
     /// For notebooks: `heddle/_html.py`.
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let html = slf.py().import("heddle._html")?;

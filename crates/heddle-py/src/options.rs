@@ -71,6 +71,7 @@ impl Opening {
     pub fn options(self) -> OpenOptions {
         OpenOptions {
             trusted: self.trusted,
+            device: None,
             compiler: self.compiler,
             cache: cache(self.cache),
         }

@@ -222,6 +222,13 @@ impl PyProgram {
         detached(py, || self.program.save(&path))
     }
 
+    /// Inputs, outputs, operators and the tree of control flow with what the interpreter runs, as a dictionary.
+    fn outline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let outline = detached(py, || heddle_cli::program_outline(&self.program))?;
+        py.import("json")?
+            .call_method1("loads", (outline.to_string(),))
+    }
+
     /// The program as bytes, without the binary.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = detached(py, || self.program.to_bytes())?;
@@ -266,6 +273,8 @@ pub fn watched<T: Send>(
             ..options.clone()
         };
         let watch = is_main.then(|| Watch::start(&token)).flatten();
+        // A signal from before the watch began is Python's alone, who would look at it behind the run.
+        py.check_signals()?;
         let done = detached(py, || match work(&options) {
             Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
             done => done.map(Ok),

@@ -315,7 +315,11 @@ const PROBE: &str = "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_AB
 /// Loading detects a compiler for another machine.
 fn compiles_and_loads(compiler: &Compiler) -> Result<(), Unfit> {
     let folder = tempfile::tempdir().map_err(|e| Unfit::Disk(std::env::temp_dir(), e))?;
-    let flags = Flags::new(&BuildOptions::default(), Product::Library);
+    let options = BuildOptions {
+        optimize: Some(3),
+        ..BuildOptions::default()
+    };
+    let flags = Flags::new(&options, Product::Library).map_err(|e| Unfit::Reason(e.to_string()))?;
     let file = compiler
         .compile(PROBE, &flags, folder.path())
         .map_err(|e| match e {

@@ -22,6 +22,16 @@ pub enum BuildError {
         /// Each candidate with the reason why it is not used.
         probed: Vec<(String, String)>,
     },
+    /// The environment names no optimisation level.
+    #[error(
+        "{variable} is `{given}`: it takes 0, 1, 2 or 3, of which 3 gives the fastest programs and is the default"
+    )]
+    Level {
+        /// The variable's name.
+        variable: &'static str,
+        /// Its value.
+        given: String,
+    },
     /// The compiler rejected the emitted program.
     #[error(
         "`{compiler}` does not compile the program emitted for {name} ({status}). This is a fault of \

@@ -1,6 +1,6 @@
 //! The compiler's flags. All of them are ours: results must not depend on a user's `CFLAGS`.
 //!
-//! - `-O3` and the processor at hand.
+//! - `-O3`, or the level that a user names, which changes the speed alone; and the processor at hand.
 //! - `-fno-math-errno -fno-trapping-math`: `errno` and floating-point flags are never read, and
 //!   both prevent vectorisation.
 //! - `-ffp-contract=fast`: a product and a sum become one fused operation, rounded once. Kernels
@@ -13,7 +13,11 @@
 //!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.
 
+use crate::error::BuildError;
 use crate::program::{BuildOptions, Sanitizer};
+
+/// The variable that names the optimisation level where options do not.
+const LEVEL: &str = "HEDDLE_BUILD_LEVEL";
 
 /// The kind of build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +54,9 @@ const COMMON: &[&str] = &[
 const DRIVER: &str = include_str!("../include/driver.c");
 
 impl Flags {
-    pub(crate) fn new(options: &BuildOptions, product: Product) -> Flags {
+    pub(crate) fn new(options: &BuildOptions, product: Product) -> Result<Flags, BuildError> {
         let mut list: Vec<String> = COMMON.iter().map(|f| (*f).to_owned()).collect();
-        list.push(format!("-O{}", options.optimize.min(3)));
+        list.push(format!("-O{}", level(options)?));
         let contract = if options.contract { "fast" } else { "off" };
         list.push(format!("-ffp-contract={contract}"));
         if options.debug || product == Product::Standalone {
@@ -75,7 +79,7 @@ impl Flags {
             );
         }
         list.extend(options.extra_flags.iter().cloned());
-        Flags { product, list }
+        Ok(Flags { product, list })
     }
 
     /// All flags but the output.
@@ -101,4 +105,18 @@ impl Flags {
             Product::Standalone => &[("driver.c", DRIVER)],
         }
     }
+}
+
+fn level(options: &BuildOptions) -> Result<u8, BuildError> {
+    if let Some(level) = options.optimize {
+        return Ok(level.min(3));
+    }
+    let Some(given) = std::env::var_os(LEVEL).filter(|given| !given.is_empty()) else {
+        return Ok(3);
+    };
+    let level = given.to_str().and_then(|given| given.parse().ok());
+    level.filter(|level| *level <= 3).ok_or(BuildError::Level {
+        variable: LEVEL,
+        given: given.to_string_lossy().into_owned(),
+    })
 }

@@ -28,8 +28,8 @@ pub struct BuildOptions {
     pub cache: CacheChoice,
     /// Limit on the bytes of the cache.
     pub cache_limit: u64,
-    /// The optimisation level, 0 to 3.
-    pub optimize: u8,
+    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, then it is 3.
+    pub optimize: Option<u8>,
     /// Allows fused products and sums.
     pub contract: bool,
     /// Keeps debug information.
@@ -58,7 +58,7 @@ impl Default for BuildOptions {
             compiler: None,
             cache: CacheChoice::Default,
             cache_limit: 2 << 30,
-            optimize: 3,
+            optimize: None,
             contract: true,
             debug: false,
             extra_flags: Vec::new(),
@@ -126,7 +126,7 @@ impl Program {
     /// Builds the program, unless the cache has it, and loads it.
     pub fn build(source: &Source, options: &BuildOptions) -> Result<Program, BuildError> {
         let start = Instant::now();
-        let flags = Flags::new(options, Product::Library);
+        let flags = Flags::new(options, Product::Library)?;
         let content = libraries::key(&source.text, &flags);
         let libraries = options.libraries.as_deref();
         if let Some(library) = libraries.and_then(|known| known.load(content)) {

@@ -65,7 +65,7 @@ impl Standalone {
     pub fn build(source: &Source, options: &BuildOptions) -> Result<Standalone, BuildError> {
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
-        let flags = Flags::new(options, Product::Standalone);
+        let flags = Flags::new(options, Product::Standalone)?;
         let folder = tempfile::tempdir().map_err(|source| BuildError::Io {
             action: "making a folder in",
             path: std::env::temp_dir(),

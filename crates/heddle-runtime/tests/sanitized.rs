@@ -15,7 +15,7 @@ fn build(text: &str, plan: Plan, sanitizer: Sanitizer) -> Option<Standalone> {
     let mut options = BuildOptions {
         cache: CacheChoice::Off,
         sanitize: Some(sanitizer),
-        optimize: 1,
+        optimize: Some(1),
         ..BuildOptions::default()
     };
     let source = source("sanitized", text, plan);

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::cost::{remote_part, transfer_time};
+use crate::cost::{remote_part, transfer_time, written};
 use crate::latency::Latency;
 use crate::memo::{ByShare, Memo};
 use crate::partition::Partition;
@@ -229,13 +229,20 @@ impl Graph {
         one: &Access,
         other: &Access,
     ) -> f64 {
-        let read = [one, other].into_iter().find(|access| !access.write);
-        let Some((Access { buffer, .. }, id)) = read.and_then(|r| Some((r, r.op?))) else {
+        let (read, write) = match one.write {
+            true => (other, one),
+            false => (one, other),
+        };
+        let (Some(reader), Some(writer), false) = (read.op, write.op, read.write) else {
             return 0.0;
         };
         let machine = latency.machine();
-        let touched = self.memo.touched(program, latency, id);
-        transfer_time(machine, program, &touched, *buffer, remote_part(machine))
+        let theirs = self.memo.touched(program, latency, writer);
+        let share = program.operators[writer].share;
+        let bytes = written(machine, &theirs, write.buffer, share);
+        let touched = self.memo.touched(program, latency, reader);
+        let part = remote_part(machine);
+        transfer_time(machine, program, &touched, read.buffer, bytes, part)
     }
 
     /// The operator's time, plus that of synchronisations with its neighbours and of data that crosses units.

@@ -72,22 +72,34 @@ pub(super) fn touched(
     costs.touched(&load)
 }
 
-/// The time that a unit takes longer to read what it touches of a buffer if other units have just written this `part` of it.
-/// A buffer that does not fit the units' nearest memories comes from a memory that they share.
+/// Bytes of a buffer that all units write that run an operator under this share; `touched` is that of one.
+pub(super) fn written(machine: &Machine, touched: &Touched, buffer: Buffer, share: Share) -> f64 {
+    let own = touched.get(&buffer).copied().unwrap_or(0.0);
+    match share {
+        Share::One(_) => own,
+        Share::Split(_) | Share::Grid(_) => own * machine.units() as f64,
+    }
+}
+
+/// The time that a unit takes longer to read what it touches of a buffer if units have just written so many bytes of it, and others
+/// than itself this `part` of these. What does not fit the units' nearest memories comes from a memory that they share.
 pub(super) fn transfer_time(
     machine: &Machine,
     program: &UProgram,
     touched: &Touched,
     buffer: Buffer,
+    written: f64,
     part: f64,
 ) -> f64 {
-    let bytes = touched.get(&buffer).copied().unwrap_or(0.0) * part;
     let data = &program.buffers[buffer];
     let whole = estimate(program, data.len) * data.dtype.bits() as f64 / 8.0;
+    let written = written.min(whole);
     let near = machine.resident();
-    if whole.max(bytes) > machine.whole_bytes(near) {
+    if written > machine.whole_bytes(near) {
         return 0.0;
     }
+    let read = touched.get(&buffer).copied().unwrap_or(0.0);
+    let bytes = read.min(written) * part;
     let own = machine.unit_rate(near, machine.units());
     (bytes / machine.remote_read_rate - bytes / own).max(0.0)
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::candidates::loads;
-use crate::cost::{remote_part, transfer_time};
+use crate::cost::{remote_part, transfer_time, written};
 use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::partition::Partition;
@@ -57,8 +57,14 @@ pub(super) fn procedure_times(
 /// Limit on the buffers that are known to be in the nearest memories of the units that wrote them.
 const MAX_WRITTEN: usize = 32;
 
-/// A buffer and the units that wrote its elements.
-type Written = (Buffer, Option<Rc<Partition>>);
+/// What units wrote of a buffer.
+#[derive(Clone, Debug, PartialEq)]
+struct Written {
+    buffer: Buffer,
+    /// Which unit wrote which element, if that is known.
+    owners: Option<Rc<Partition>>,
+    bytes: f64,
+}
 
 /// The units' clocks, and what they have written last.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,7 +83,7 @@ impl Clocks {
     }
 
     fn swap(&mut self, a: Buffer, b: Buffer) {
-        for (buffer, _) in &mut self.written {
+        for Written { buffer, .. } in &mut self.written {
             *buffer = match *buffer {
                 x if x == a => b,
                 x if x == b => a,
@@ -170,22 +176,29 @@ impl<'p> Walk<'p> {
         let accesses = self.memo.whole_share_accesses(self.program, id);
         let mut time = 0.0;
         for read in accesses.iter().filter(|access| !access.write) {
-            let is_it = |w: &&Written| w.0 == read.buffer;
-            let Some((_, owners)) = now.written.iter().find(is_it) else {
+            let is_it = |w: &&Written| w.buffer == read.buffer;
+            let Some(theirs) = now.written.iter().find(is_it) else {
                 continue;
             };
-            let part = match (owners, &read.partition) {
+            let part = match (&theirs.owners, &read.partition) {
                 (Some(a), Some(b)) if a == b => continue,
                 (Some(owner), _) if matches!(**owner, Partition::One(_)) => 1.0,
                 _ => remote_part(machine),
             };
             let touched = self.memo.touched(self.program, self.latency, id);
-            time += transfer_time(machine, self.program, &touched, read.buffer, part);
-            now.written.retain(|w| w.0 != read.buffer);
+            let bytes = theirs.bytes;
+            time += transfer_time(machine, self.program, &touched, read.buffer, bytes, part);
+            now.written.retain(|w| w.buffer != read.buffer);
         }
         for write in accesses.iter().filter(|access| access.write) {
-            now.written.retain(|w| w.0 != write.buffer);
-            now.written.push((write.buffer, write.partition.clone()));
+            now.written.retain(|w| w.buffer != write.buffer);
+            let touched = self.memo.touched(self.program, self.latency, id);
+            let share = self.program.operators[id].share;
+            now.written.push(Written {
+                buffer: write.buffer,
+                owners: write.partition.clone(),
+                bytes: written(machine, &touched, write.buffer, share),
+            });
         }
         let old = now.written.len().saturating_sub(MAX_WRITTEN);
         now.written.drain(..old);

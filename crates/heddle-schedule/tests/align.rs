@@ -5,6 +5,7 @@ mod common;
 use common::{lowered, shape};
 use heddle_machine::Machine;
 use heddle_schedule::{align_splits, place_syncs};
+use heddle_uprogram::program::Share;
 
 /// Statements of the program without and with aligned splits.
 fn shapes(text: &str) -> (String, String) {
@@ -54,4 +55,34 @@ fn a_last_share_may_be_smaller() {
          }",
     );
     assert!(aligned.starts_with("rr"), "{aligned}");
+}
+
+#[test]
+fn rows_that_are_appended_are_all_that_crosses() {
+    // Each step appends a row for each head, and reads all rows before it. Only the rows are new to
+    // another unit, so the heads are worth sharing, whichever unit appends.
+    let mut program = lowered(
+        "fn @main(%h: f32[1,8,1,128], %k: f32[]) -> (%y: f32[1,8,1,128]) {
+           %none = slice(%h, [0], [0], [1], axes=[2])
+           %y, %ks, %vs, %count = loop trip 2000 while true carry (
+               %q: f32[1,8,1,128] = %h, %a: f32[1,8,?,128] = %none, %b: f32[1,8,?,128] = %none, %c: f32[] = 0.0) {
+             %a2 = concat(%a, tanh(%q), axis=2)
+             %b2 = concat(%b, mul(%q, 0.5), axis=2)
+             %scores = dot(%q, transpose(%a2, perm=[0,1,3,2]))
+             %e = exp(sub(%scores, reduce(%scores, kind=max, axes=[3], keep=true)))
+             %p = div(%e, reduce(%e, kind=sum, axes=[3], keep=true))
+             continue while lt(%c, %k) carry add(dot(%p, %b2), %h), %a2, %b2, add(%c, 1.0)
+           }
+           return %y
+         }",
+    );
+    let machine = Machine::reference_host(2);
+    heddle_schedule::select_kernels(&mut program, &machine);
+    heddle_schedule::schedule(&mut program, &machine);
+    let running = program.running().into_iter();
+    let sums = running.filter(|id| !program.operators[*id].body.axes().is_empty());
+    let shares: Vec<_> = sums.map(|id| program.operators[id].share).collect();
+    assert!(!shares.is_empty());
+    let is_shared = |share: &Share| matches!(share, Share::Split(_) | Share::Grid(_));
+    assert!(shares.iter().all(is_shared), "{shares:?}");
 }

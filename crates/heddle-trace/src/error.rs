@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use heddle_ir::{EmitError, TypeError};
+use heddle_ir::{EmitError, OneLine, TypeError};
 
 use crate::graph::Place;
 
@@ -11,7 +11,7 @@ use crate::graph::Place;
 #[non_exhaustive]
 pub enum TraceError {
     /// The text is not JSON of the form that [`crate::graph`] states.
-    #[error("the traced graph can't be read: {message}")]
+    #[error("the traced graph can't be read: {}", OneLine(message))]
     Json {
         /// The fault, with line and column.
         message: String,
@@ -26,7 +26,7 @@ pub enum TraceError {
         found: u32,
     },
     /// A limit of this reader is exceeded.
-    #[error("the traced graph has {what}, more than {limit}")]
+    #[error("the traced graph has {}, more than {limit}", OneLine(what))]
     TooLarge {
         /// The quantity, with its noun.
         what: String,
@@ -48,7 +48,7 @@ pub enum TraceError {
         error: OpError,
     },
     /// A graph is wrong outside of its nodes.
-    #[error("function `{function}`: {message}")]
+    #[error("function `{}`: {}", OneLine(function), OneLine(message))]
     Graph {
         /// The function.
         function: String,
@@ -92,10 +92,10 @@ pub struct NodePlace {
 
 impl fmt::Display for NodePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`", self.target, self.name)?;
+        write!(f, "{} `{}`", OneLine(&self.target), OneLine(&self.name))?;
         match &self.place {
             Some(place) => write!(f, " ({place})"),
-            None => write!(f, " (function `{}`)", self.function),
+            None => write!(f, " (function `{}`)", OneLine(&self.function)),
         }
     }
 }
@@ -116,7 +116,7 @@ fn unsupported(ops: &[UnsupportedOp]) -> String {
     for op in ops {
         text += &format!("\n  {}", op.at);
         if let Some(reason) = &op.reason {
-            text += &format!(": {reason}");
+            text += &format!(": {}", OneLine(reason));
         }
         if op.count > 1 {
             text += &format!(" and {} more", op.count - 1);
@@ -129,10 +129,10 @@ fn unsupported(ops: &[UnsupportedOp]) -> String {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OpError {
     /// The node is wrong.
-    #[error("{0}")]
+    #[error("{}", OneLine(.0))]
     Invalid(String),
     /// The node may be right, but is not supported.
-    #[error("{0}")]
+    #[error("{}", OneLine(.0))]
     Unsupported(String),
     /// Types do not fit.
     #[error(transparent)]

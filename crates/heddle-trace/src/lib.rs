@@ -20,6 +20,7 @@ mod pt2_error;
 mod read;
 mod scope;
 pub mod size;
+mod stop;
 
 use std::collections::HashMap;
 
@@ -48,7 +49,8 @@ pub fn load(
 /// Targets that have a lowering, in order.
 pub fn targets() -> Vec<String> {
     let mut all: Vec<String> = ops::targets().into_iter().collect();
-    all.extend(lower::TARGETS.iter().map(|t| (*t).to_owned()));
+    let here = lower::TARGETS.iter().chain(lower::ASSERTIONS);
+    all.extend(here.map(|t| (*t).to_owned()));
     all.sort();
     all
 }

@@ -1,5 +1,7 @@
 //! Faults of a `.pt2` file outside of its nodes.
 
+use heddle_ir::OneLine;
+
 /// The versions of the schema that are read, for people.
 pub const VERSIONS: &str = "8.0 and later minor versions";
 
@@ -8,25 +10,28 @@ pub const VERSIONS: &str = "8.0 and later minor versions";
 #[non_exhaustive]
 pub enum Pt2Error {
     /// The file is no archive, or a broken one.
-    #[error("it is no zip archive, or a broken one: {message}")]
+    #[error("it is no zip archive, or a broken one: {}", OneLine(message))]
     Archive {
         /// The fault.
         message: String,
     },
     /// The archive is not one that `torch.export.save` wrote.
-    #[error("it is an archive, but not one of `torch.export.save`: {message}")]
+    #[error(
+        "it is an archive, but not one of `torch.export.save`: {}",
+        OneLine(message)
+    )]
     Foreign {
         /// The entry that is missing or unexpected.
         message: String,
     },
     /// An entry is missing.
-    #[error("the archive has no entry `{entry}`")]
+    #[error("the archive has no entry `{}`", OneLine(entry))]
     Missing {
         /// The entry.
         entry: String,
     },
     /// An entry can't be read.
-    #[error("entry `{entry}`: {message}")]
+    #[error("entry `{}`: {}", OneLine(entry), OneLine(message))]
     Entry {
         /// The entry.
         entry: String,
@@ -34,7 +39,7 @@ pub enum Pt2Error {
         message: String,
     },
     /// An entry that is needed is a pickle, which could run code of whoever wrote it.
-    #[error("entry `{entry}` is a pickle, and pickles are never read")]
+    #[error("entry `{}` is a pickle, and pickles are never read", OneLine(entry))]
     Pickle {
         /// The entry.
         entry: String,
@@ -51,7 +56,7 @@ pub enum Pt2Error {
         minor: i64,
     },
     /// A limit of this reader is exceeded.
-    #[error("{what}, more than {limit}")]
+    #[error("{}, more than {limit}", OneLine(what))]
     TooLarge {
         /// The quantity, with its noun.
         what: String,
@@ -59,7 +64,11 @@ pub enum Pt2Error {
         limit: u64,
     },
     /// An array that is given in the place of one of the file does not fit.
-    #[error("the constant `{name}` can't be replaced: {message}")]
+    #[error(
+        "the constant `{}` can't be replaced: {}",
+        OneLine(name),
+        OneLine(message)
+    )]
     Replacement {
         /// The constant.
         name: String,
@@ -67,7 +76,7 @@ pub enum Pt2Error {
         message: String,
     },
     /// The file is right, but has something that is not supported.
-    #[error("{0} is not supported")]
+    #[error("{} is not supported", OneLine(.0))]
     Unsupported(String),
 }
 

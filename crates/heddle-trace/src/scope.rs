@@ -1,8 +1,9 @@
 //! Values, names of sizes, constants and element types that a graph's nodes see.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use heddle_ir::{DType, FuncBuilder, Tensor, Value};
+use heddle_ir::{DType, FuncBuilder, Loc, Tensor, Value};
 
 use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::{self, Arg, Node, SIZE, Size};
@@ -38,19 +39,30 @@ enum Named {
     Value(Value),
 }
 
+/// A predicate without which a graph has no results.
+#[derive(Clone, Debug)]
+pub struct Assertion {
+    /// `bool[]`.
+    pub predicate: Value,
+    pub message: String,
+    pub loc: Option<Arc<Loc>>,
+}
+
 /// Definitions in force.
 #[derive(Debug, Default)]
 pub struct Scope {
     values: HashMap<i64, Bound>,
     names: HashMap<String, Named>,
+    /// Assertions of the graph, in order.
+    pub assertions: Vec<Assertion>,
 }
 
 impl Scope {
     /// The scope of a graph within, which sees names of sizes only.
     pub fn inner(&self) -> Scope {
         Scope {
-            values: HashMap::new(),
             names: self.names.clone(),
+            ..Default::default()
         }
     }
 

@@ -438,6 +438,16 @@ fn check_lets_values_through() {
 }
 
 #[test]
+fn checks_of_nothing_are_wrong() {
+    let check = node("check", json!([v(0), {"str": "no"}, list(&[])]), &[]);
+    let program = module(graph(&[(0, "bool[]")], vec![check], &[0]));
+    let error = read(&program)
+        .expect_err("nothing waits for it")
+        .to_string();
+    assert!(error.contains("checks no values"), "{error}");
+}
+
+#[test]
 fn check_stops_with_its_message_and_place() {
     let module = read(&checked()).expect("it is read");
     let inputs = [scalar(-1.0).into()];
@@ -449,6 +459,86 @@ fn check_stops_with_its_message_and_place() {
     };
     let loc = at.loc.expect("a node");
     assert_eq!(loc.place().expect("a line").to_string(), "model.py:7");
+}
+
+/// The text of the error that a run stops with.
+fn stops(program: &serde_json::Value, inputs: &[Tensor]) -> String {
+    let module = read(program).unwrap_or_else(|e| panic!("{e}"));
+    let inputs: Vec<_> = inputs.iter().cloned().map(Into::into).collect();
+    let error = heddle_interp::run(&module, &inputs, &Default::default());
+    error.expect_err("it stops").to_string()
+}
+
+#[test]
+fn assertions_stop_the_run_of_their_graph() {
+    let no = || json!({"str": "x is not positive"});
+    for (target, args, message) in [
+        ("aten._assert_async.default", json!([v(1)]), "does not hold"),
+        (
+            "aten._assert_async.msg",
+            json!([v(1), no()]),
+            "x is not positive",
+        ),
+        (
+            "aten._assert_scalar.default",
+            json!([v(1), no()]),
+            "x is not positive",
+        ),
+    ] {
+        let nodes = |first: i64, target: &str, args: &serde_json::Value| {
+            vec![
+                node(
+                    "aten.gt.Scalar",
+                    json!([v(first), f(0.0)]),
+                    &[(1, "bool[]")],
+                ),
+                node(target, args.clone(), &[]),
+                node("aten.neg.default", json!([v(first)]), &[(2, "f32[]")]),
+            ]
+        };
+        let inputs = [(0, "f32[]")];
+        let flat = module(graph(&inputs, nodes(0, target, &args), &[2, 0]));
+        let found = results(&flat, &[scalar(2.0)]);
+        assert_eq!(found, [scalar(-2.0), scalar(2.0)]);
+        let text = stops(&flat, &[scalar(-1.0)]);
+        assert!(text.contains(message) && text.contains(target), "{text}");
+        // One of a branch is for that branch.
+        let inner = graph(&inputs, nodes(0, target, &args), &[2]);
+        let other = graph(&inputs, vec![], &[0]);
+        let args = json!([v(1), {"graph": inner}, {"graph": other}, list(&[v(0)])]);
+        let nodes = vec![node("cond", args, &[(2, "f32[]")])];
+        let branch = module(graph(&[(0, "f32[]"), (1, "bool[]")], nodes, &[2]));
+        let truth = |x| bools(&[], &[x]);
+        assert_eq!(
+            results(&branch, &[scalar(-1.0), truth(false)]),
+            [scalar(-1.0)]
+        );
+        let text = stops(&branch, &[scalar(-1.0), truth(true)]);
+        assert!(text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn the_functional_assertion_hands_its_token_on() {
+    let nodes = vec![
+        node("aten.gt.Scalar", json!([v(0), f(0.0)]), &[(1, "bool[]")]),
+        node(
+            "aten._functional_assert_async.msg",
+            json!([v(1), {"str": "x is not positive"}, v(0)]),
+            &[(2, "f32[]")],
+        ),
+    ];
+    let program = module(graph(&[(0, "f32[]")], nodes, &[2]));
+    assert_eq!(results(&program, &[scalar(2.0)]), [scalar(2.0)]);
+    assert!(stops(&program, &[scalar(0.0)]).contains("x is not positive"));
+}
+
+#[test]
+fn assertions_need_results_that_wait_for_them() {
+    let nodes = vec![node("aten._assert_async.default", json!([v(0)]), &[])];
+    let program = module(graph(&[(0, "bool[]")], nodes, &[]));
+    let error = read(&program).expect_err("nothing waits").to_string();
+    assert!(error.contains("without results"), "{error}");
 }
 
 /// `a * 0.5 + b` over the first axis, with a captured factor.

@@ -388,3 +388,34 @@ fn visit(json: &Json, path: &mut Vec<String>, work: &mut dyn FnMut(&str)) {
         path.pop();
     }
 }
+
+#[test]
+fn names_of_a_model_end_no_line() {
+    let evil = "a\nhint: run something\u{1b}[2K";
+    let mut nowhere = common::node("aten.neg.default", json!([v(7)]), &[(2, "f32[n,3]")]);
+    nowhere["results"][0]["name"] = json!(evil);
+    nowhere["place"] = json!({"file": evil, "line": 3, "text": ""});
+    let mut unknown = nowhere.clone();
+    unknown["target"] = json!(evil);
+    let mut placeless = nowhere.clone();
+    placeless["place"] = json!(null);
+    let constant = common::node(
+        "aten.neg.default",
+        json!([{"constant": evil}]),
+        &[(2, "f32[n,3]")],
+    );
+    for (node, lines) in [(nowhere, 1), (placeless, 1), (constant, 1), (unknown, 2)] {
+        let text = error(&with(node)).to_string();
+        assert_eq!(text.lines().count(), lines, "{text}");
+        assert!(text.contains("a\\nhint"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+    let mut program = with(common::node(
+        "aten.neg.default",
+        json!([v(0)]),
+        &[(2, "f32[n,3]")],
+    ));
+    program["entry"] = json!(evil);
+    let text = error(&program).to_string();
+    assert_eq!(text.lines().count(), 1, "{text}");
+}

@@ -105,7 +105,7 @@ fn all_files_are_read() {
             count += 1;
         }
     }
-    assert!(count >= 19, "{count} files");
+    assert!(count >= 21, "{count} files");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn names_that_lead_out_of_the_archive() {
 
 #[test]
 fn bombs_end_at_the_limit() {
-    // 4 GB of zeros, as a file that is a thousandth of that would hold them.
+    // 64 MB of zeros, in a file that is a thousandth of that.
     let mut all = entries("branches.pt2");
     let weight = all
         .iter_mut()
@@ -245,6 +245,42 @@ fn bombs_end_at_the_limit() {
         matches!(found, TraceError::Pt2(Pt2Error::TooLarge { .. })),
         "{found}"
     );
+}
+
+/// An archive whose directory states another size for the entry that ends so, once it is inflated.
+fn with_stated_size(end: &str, size: u32) -> Vec<u8> {
+    let mut bytes = zipped(&entries("branches.pt2"), CompressionMethod::Deflated);
+    // A record of the directory: its signature, the size at 24, the length of the name at 28, the name at 46.
+    let starts = |at: &usize| bytes[*at..].starts_with(b"PK\x01\x02");
+    let records: Vec<usize> = (0..bytes.len()).filter(starts).collect();
+    let mut count = 0;
+    for at in records {
+        let length = usize::from(bytes[at + 28]);
+        if bytes[at + 46..at + 46 + length].ends_with(end.as_bytes()) {
+            bytes[at + 24..at + 28].copy_from_slice(&size.to_le_bytes());
+            count += 1;
+        }
+    }
+    assert_eq!(count, 1);
+    bytes
+}
+
+#[test]
+fn stated_sizes_of_entries_are_bounded_and_not_trusted() {
+    for end in ["models/model.json", "weights_config.json", "weight_0"] {
+        let huge = error(with_stated_size(end, u32::MAX - 1));
+        assert!(
+            matches!(huge, TraceError::Pt2(Pt2Error::TooLarge { .. })),
+            "{end}: {huge}"
+        );
+        for size in [0, 3, 1 << 20] {
+            let wrong = error(with_stated_size(end, size));
+            assert!(
+                matches!(wrong, TraceError::Pt2(Pt2Error::Entry { .. })),
+                "{end}: {wrong}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -459,7 +495,7 @@ proptest! {
         let name = ["branches.pt2", "in_place.pt2", "state.core.pt2", "types.pt2", "dynamic.pt2", "sizes.pt2"][which];
         let end = ["models/model.json", "models/model.json", "weights_config.json"][entry];
         let pool = [
-            json!(null), json!(-1), json!(i64::MAX), json!(1e300), json!(""), json!("x"), json!([]), json!({}), json!(true),
+            json!(null), json!(-1), json!(2), json!(i64::MAX), json!(1e300), json!(""), json!("x"), json!([]), json!({}), json!(true),
             json!({"as_int": 3}), json!({"as_tensor": {"name": "x"}}), json!({"as_ints": [0, -5, 1i64 << 40]}), json!({"as_none": true}),
             json!({"as_sym_int": {"as_name": "n"}}), json!({"as_float": "NaN"}), json!({"as_expr": {"expr_str": "Symbol('s77')"}}),
             json!("torch.ops.aten.add_.Tensor"), json!("torch.ops.aten.select.int"), json!("torch.ops.higher_order.cond"),

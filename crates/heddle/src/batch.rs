@@ -27,25 +27,32 @@
 mod activity;
 mod check;
 mod forms;
+mod groups;
+
 mod origin;
 mod parts;
 mod rows;
 mod run;
+mod sizes;
 mod structures;
 
 use std::fmt;
 
 use heddle_ir::Module;
 use heddle_lang::Structure;
-use heddle_opt::{BatchOptions, batch_instances_with, inline_calls, remove_dead, seed_as_input};
+use heddle_opt::{
+    BatchOptions, batch_instances_with, inline_calls_in_batch, remove_dead, seed_as_input,
+};
 use indexmap::IndexMap;
 
-use crate::{Dim, Error, Model, Port, Type};
+use crate::stack::on_large_stack;
+use crate::{Error, Model};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
 pub use activity::{Activity, BlockRuns};
 pub use heddle_opt::{offsets_name, shapes_name};
 pub use run::{Failed, Finished};
+use sizes::{Axis, dims};
 
 /// The form in which an input or output of many instances is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +94,8 @@ pub struct Batch {
     blocks: Vec<heddle_opt::Counted>,
     /// Inputs that are tables and graphs.
     structures: Vec<Structure>,
+    /// The input [`SEEDS`] stands for the seeds of runs; the model for one has no such input.
+    seeds_runs: bool,
 }
 
 /// A node that is evaluated for one instance after the other.
@@ -101,24 +110,6 @@ pub struct OneByOne {
 impl fmt::Display for OneByOne {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.node, self.reason)
-    }
-}
-
-/// The size of an axis in the model.
-#[derive(Clone, Debug)]
-enum Axis {
-    Fixed(u64),
-    Named(String),
-    Any,
-}
-
-impl Axis {
-    fn of(dim: &Dim) -> Self {
-        match dim {
-            Dim::Fixed(n) => Self::Fixed(*n),
-            Dim::Named(name) => Self::Named(name.clone()),
-            _ => Self::Any,
-        }
     }
 }
 
@@ -140,12 +131,16 @@ impl Model {
     /// # Errors
     ///
     /// Those of [`Model::batched`].
-    pub fn batched_within(
-        mut self,
-        forms: &Forms,
-        max_frames: Option<usize>,
-    ) -> Result<Batch, Error> {
-        if forms.contains_key(SEEDS) && !self.has_input(SEEDS) {
+    pub fn batched_within(self, forms: &Forms, max_frames: Option<usize>) -> Result<Batch, Error> {
+        on_large_stack(|| self.made_for_many(forms, max_frames))?
+    }
+
+    fn made_for_many(mut self, forms: &Forms, max_frames: Option<usize>) -> Result<Batch, Error> {
+        let seeds_runs = forms.contains_key(SEEDS) && !self.has_input(SEEDS);
+        if seeds_runs && forms[SEEDS] != Form::Stacked {
+            return Err(BatchError::Seeds.into());
+        }
+        if seeds_runs {
             self = self.edited(|module| {
                 seed_as_input(module, SEEDS);
                 Ok(())
@@ -163,7 +158,7 @@ impl Model {
         let (mut outputs, mut one_by_one, mut blocks) = (Forms::new(), vec![], vec![]);
         let structures = std::mem::take(&mut self.structures);
         let model = self.edited(|module| {
-            inline_calls(module);
+            inline_calls_in_batch(module);
             remove_dead(module);
             let params = module.entry().sig.params.iter();
             let form = |(name, _): &(String, _)| match forms.get(name) {
@@ -194,26 +189,25 @@ impl Model {
             *module = batch.module;
             Ok(())
         })?;
-        let axes = |port: &Port| {
-            let Type::Tensor { dims, .. } = &port.ty else {
-                return None;
-            };
-            let told = match forms.get(&port.name)? {
+        let axes = |(name, ty): &(String, heddle_ir::Type)| {
+            let told = match forms.get(name)? {
                 Form::Stacked => return None,
-                Form::Ragged => dims.as_ref()?.get(..1)?,
-                Form::Flat => dims.as_ref()?,
+                Form::Ragged => dims(ty).get(..1)?,
+                Form::Flat => dims(ty),
             };
-            Some((port.name.clone(), told.iter().map(Axis::of).collect()))
+            Some((name.clone(), told.iter().map(Axis::of).collect()))
         };
+        let axes = alone.entry().sig.params.iter().filter_map(axes).collect();
         Ok(Batch {
             model,
             outputs,
             one_by_one,
             inputs: forms.clone(),
-            axes: signature.inputs.iter().filter_map(axes).collect(),
+            axes,
             alone,
             blocks,
             structures,
+            seeds_runs,
         })
     }
 }

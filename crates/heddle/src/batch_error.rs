@@ -11,6 +11,11 @@ pub enum BatchError {
     /// Nothing differs by instance.
     #[error("no input differs by instance")]
     NoInstances,
+    /// Seeds with offsets or shapes.
+    #[error(
+        "`batch.seeds` is i64[instances], a seed for each instance: it has no offsets and no shapes"
+    )]
+    Seeds,
     /// The model's inputs or outputs have no form for many instances.
     #[error("the model cannot run for many instances: {0}")]
     Refused(String),

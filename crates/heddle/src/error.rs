@@ -22,6 +22,9 @@ use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
 use crate::saved_error::SavedError;
 
+/// The most failures of one node that an error names.
+const MAX_FAILURES: usize = 8;
+
 /// Failure to load, compile or run a model.
 ///
 /// The text says what is wrong and where; [`Error::kind`] classifies it, [`Error::remedy`] says what to do. Causes within
@@ -372,7 +375,8 @@ impl Error {
         }
     }
 
-    /// The error with the line of source of its node, and the text of a failure that the model states.
+    /// The error with the line of source of its node, and the text of a failure that the model states: all of them, in order, where one
+    /// node states several.
     pub(crate) fn placed(self, module: &Module) -> Self {
         let Error::Compiled {
             site: Some(site),
@@ -382,15 +386,19 @@ impl Error {
         else {
             return self;
         };
-        let (mut place, mut failure) = (None, None);
+        let mut place = None;
+        let mut failures: Vec<Arc<str>> = vec![];
         for id in module.functions.keys() {
             module.functions[id].for_each_inst(&mut |_, data| {
                 let Some(loc) = data.loc.as_deref().filter(|loc| loc.to_string() == site) else {
                     return;
                 };
                 place = place.take().or(loc.place().map(ToString::to_string));
-                if let Op::Fail { message } = &data.op {
-                    failure = Some(message.clone());
+                if let Op::Fail { message } = &data.op
+                    && failures.len() < MAX_FAILURES
+                    && !failures.contains(message)
+                {
+                    failures.push(message.clone());
                 }
             });
         }
@@ -405,7 +413,7 @@ impl Error {
         Error::Compiled {
             site: Some(site),
             place,
-            failure: failure.filter(|_| is_failure),
+            failure: (is_failure && !failures.is_empty()).then(|| failures.join(", or ").into()),
             error,
         }
     }
@@ -590,4 +598,68 @@ fn lines(items: &[impl Display]) -> String {
         text += &format!("\n  … and {} more", items.len() - SHOWN);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use heddle_ir::{FuncBuilder, Place, Signature, Type};
+
+    use super::*;
+
+    #[test]
+    fn failures_of_one_node_are_all_named_in_order() {
+        let ty = Type::scalar(heddle_ir::DType::F32);
+        let mut b = FuncBuilder::new(Signature {
+            name: "main".into(),
+            params: vec![("go".into(), Type::scalar(heddle_ir::DType::Bool))],
+            ..Default::default()
+        });
+        let node = |line| Loc::Node {
+            op: "Check".into(),
+            name: "c".into(),
+            place: Some(Place {
+                file: "m.py".into(),
+                line,
+            }),
+        };
+        let loc = node(3);
+        b.set_loc(Some(Arc::new(loc.clone())));
+        let go = b.params()[0];
+        // The second one lies deeper than the third.
+        b.begin_region(&[]);
+        let first = b.failure("first", &ty).unwrap();
+        b.begin_region(&[]);
+        let second = b.failure("second", &ty).unwrap();
+        let inner = b.end_region(&[second]);
+        b.begin_region(&[]);
+        let other = b.end_region(&[first]);
+        let results = b.if_(go, inner, other).unwrap();
+        let holds = b.end_region(&results);
+        b.begin_region(&[]);
+        let third = b.failure("third", &ty).unwrap();
+        let fails = b.end_region(&[third]);
+        let results = b.if_(go, holds, fails).unwrap();
+        b.set_loc(Some(Arc::new(node(4))));
+        b.failure("elsewhere", &ty).unwrap();
+        let function = b.finish(&[("y".into(), results[0])]);
+        let mut module = Module::default();
+        let id = module.declare((*function.sig).clone());
+        module.functions[id] = function;
+
+        let stopped = |right| {
+            let fault = heddle_runtime::Fault::Shape { left: 0, right };
+            let error = heddle_runtime::RunError::Program { fault, site: 0 };
+            let error = Error::Compiled {
+                site: Some(loc.to_string()),
+                place: None,
+                failure: None,
+                error: Box::new(error),
+            };
+            error.placed(&module).to_string()
+        };
+        let text = stopped(1);
+        assert!(text.ends_with(": first, or second, or third"), "{text}");
+        // Another fault of the node is none of them.
+        assert!(stopped(2).contains("should agree"));
+    }
 }

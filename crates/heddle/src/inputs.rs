@@ -1,6 +1,6 @@
 //! Brings values given by name into the order of a program's parameters.
 
-use heddle_ir::{Datum, Signature, Type};
+use heddle_ir::{Datum, OneLine, Signature, Type};
 use indexmap::IndexMap;
 
 use crate::signature::Port;
@@ -80,7 +80,7 @@ fn structure_text(instance: &Option<usize>, fault: &str) -> String {
 fn missing_text(missing: &[Port]) -> String {
     let list: Vec<_> = missing
         .iter()
-        .map(|Port { name, ty }| format!("`{name}` ({ty})"))
+        .map(|Port { name, ty }| format!("`{}` ({ty})", OneLine(name)))
         .collect();
     let verb = if list.len() == 1 {
         "input is"
@@ -93,7 +93,7 @@ fn missing_text(missing: &[Port]) -> String {
 fn quoted(names: &[String]) -> String {
     names
         .iter()
-        .map(|n| format!("`{n}`"))
+        .map(|n| format!("`{}`", OneLine(n)))
         .collect::<Vec<_>>()
         .join(", ")
 }

@@ -6,6 +6,8 @@ mod edges;
 mod frames;
 #[path = "batching/seeds.rs"]
 mod seeds;
+#[path = "batching/sizes.rs"]
+mod sizes;
 
 use std::path::Path;
 
@@ -265,8 +267,8 @@ fn instances_that_fail_are_named() {
     let instances = bad_trees();
     let mut inputs = joined(&forms, &instances);
     inputs.extend(weights.clone());
-    let alone = batch.instances(&inputs).expect("parts");
-    assert_eq!(alone[1]["right"], instances[1]["right"]);
+    let alone = batch.instances(&inputs, &options).expect("parts");
+    assert_eq!(alone[1].0["right"], instances[1]["right"]);
     for device in [Device::Cpu, Device::Interp] {
         let compiling = CompileOptions {
             device,
@@ -615,8 +617,9 @@ fn arrays_that_differ_in_several_axes() {
         }
     }
     let inputs = joined(&forms, &all);
-    let apart = batch.instances(&inputs).expect("parts");
-    for (own, expected) in apart.iter().zip(&all) {
+    let apart = batch.instances(&inputs, &RunOptions::default());
+    let apart = apart.expect("parts");
+    for ((own, _), expected) in apart.iter().zip(&all) {
         for (name, value) in expected {
             assert_eq!(own[name].as_tensor(), value.as_tensor(), "{name}");
         }
@@ -653,4 +656,38 @@ fn arrays_that_differ_in_several_axes() {
         Tensor::vector(&[0i64, 6, 13, 13, 18, 19]),
         "ends with 19",
     );
+}
+
+/// A chain of calls that is longer than the caller's stack.
+#[test]
+fn long_chains_of_calls() {
+    let mut program = "
+fn @main(%x: f32[]) -> (%y: f32[]) {
+  %y: f32[] = call @f5000(%x)
+  return %y
+}
+fn @f0(%x: f32[]) -> (%y: f32[]) {
+  return mul(%x, 0.5)
+}"
+    .to_string();
+    for k in 1..=5_000 {
+        program += &format!(
+            "
+fn @f{k}(%x: f32[]) -> (%y: f32[]) {{
+  %y: f32[] = if gt(%x, 1.0) {{
+    %a: f32[] = call @f{before}(mul(%x, 0.75))
+    yield %a
+  }} else {{
+    %a: f32[] = call @f{before}(add(%x, 0.25))
+    yield %a
+  }}
+  return %y
+}}",
+            before = k - 1
+        );
+    }
+    let model = Model::parse("chain", &program).expect("parses");
+    let forms = [("x".to_string(), Form::Stacked)].into();
+    let batch = model.batched(&forms).expect("batches");
+    assert!(batch.one_by_one.is_empty());
 }

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("heddle-cli", &["heddle", "heddle-ir", "heddle-onnx"]),
-    ("heddle-py", &["heddle"]),
+    ("heddle-py", &["heddle", "heddle-cli"]),
     ("heddle-gen", &["heddle-ir"]),
 ];
 

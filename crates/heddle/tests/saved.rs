@@ -76,6 +76,7 @@ fn assert_same(one: &Program, other: &Program) {
 fn bare(trusted: bool) -> OpenOptions {
     OpenOptions {
         trusted,
+        device: None,
         compiler: Some("none-such".into()),
         cache: CacheChoice::Off,
     }
@@ -122,6 +123,15 @@ fn a_trusted_file_needs_no_compiler() {
         assert_same(&saved, &Program::open(&path, &bare(true)).unwrap());
         let error = Program::open(&path, &bare(false)).unwrap_err();
         assert!(error.is_missing_compiler(), "{error}");
+        // The interpreter needs neither.
+        let options = OpenOptions {
+            device: Some(Device::Interp),
+            ..bare(false)
+        };
+        let interpreted = Program::open(&path, &options).unwrap();
+        assert_eq!(interpreted.device(), Device::Interp);
+        let run = |p: &Program| p.run(inputs(7), &RunOptions::default()).unwrap().outputs;
+        assert_eq!(run(&interpreted), run(&saved.on_interpreter()));
         // Bytes hold no library.
         let bytes = saved.to_bytes().unwrap();
         let error = Program::from_bytes("p", bytes, &bare(true)).unwrap_err();

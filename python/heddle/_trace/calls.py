@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from . import checks, control, convert, graph
+from .program import same_constant
 from .record import Recorder, Region
 
 # A function is recorded this often at most, until what it gives for what its own calls give does not change.
@@ -133,7 +134,7 @@ def _differences(one: Any, other: Any) -> set[Any]:
     for position, (a, b) in enumerate(zip(one, other)):
         if isinstance(a, list):
             found |= {(position, axis) for axis, (s, t) in enumerate(zip(a, b)) if s != t}
-        elif isinstance(a, (int, float)) and a != b:
+        elif isinstance(a, (int, float)) and not same_constant(a, b):
             found.add(position)
     return found
 

@@ -22,6 +22,7 @@ from malt.impl import api
 from malt.operators import FunctionScope, Undefined, UndefinedReturnValue, ldu, with_function_scope
 from malt.pyct import errors, origin_info
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.modules import module as _modules
 
 from . import checks, control, index, lambdas, lists, loops
 from .graph import Place, unsupported
@@ -246,6 +247,10 @@ def converted_call(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None,
     if isinstance(f, torch.nn.Module):
         return _module(f, args, kwargs)
     owner = getattr(f, "__self__", None)
+    if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and f.__name__ == "apply":
+        # Its backward pass is not recorded, for which nothing is to be saved.
+        with torch.no_grad():
+            return f(*args, **kwargs)
     if type(owner) in lists.CHANGING and f.__name__ in lists.CHANGING[type(owner)]:
         lists.change(owner, f.__name__)
     method = _tensor_method(f)
@@ -282,17 +287,41 @@ def is_users(f: Any) -> bool:
 
 
 def _module(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A module's call: its `forward` is converted, unless hooks stand around it or it is PyTorch's own."""
-    hooks = module._forward_hooks or module._forward_pre_hooks
-    if type(module) in (torch.nn.Sequential,) and not hooks:
-        (value,) = args
-        for part in module:
-            value = converted_call(part, (value,), {})
-        return value
-    forward = module.forward
-    if hooks or not (is_users(forward) or getattr(forward, "__heddle_function__", False)):
+    """A module's call: its `forward` and its hooks are converted, unless it is PyTorch's own."""
+    forward = functools.partial(_sequence, module) if type(module) is torch.nn.Sequential else module.forward
+    if not (isinstance(forward, functools.partial) or is_users(forward) or getattr(forward, "__heddle_function__", False)):
         return module(*args, **kwargs)
+    if module._forward_hooks or module._forward_pre_hooks or _modules._global_forward_hooks or _modules._global_forward_pre_hooks:
+        return _with_hooks(module, forward, args, kwargs)
     return converted_call(forward, args, kwargs)
+
+
+def _sequence(parts: Any, value: Any) -> Any:
+    """The `forward` of `nn.Sequential`."""
+    for part in parts:
+        value = converted_call(part, (value,), {})
+    return value
+
+
+setattr(_sequence, MARK, True)
+
+
+def _with_hooks(module: torch.nn.Module, forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of `forward` with hooks around it, as `Module.__call__` makes it."""
+    before = {**_modules._global_forward_pre_hooks, **module._forward_pre_hooks}
+    for key, hook in before.items():
+        if key in module._forward_pre_hooks_with_kwargs:
+            changed = converted_call(hook, (module, args, kwargs), {})
+            args, kwargs = (args, kwargs) if changed is None else changed
+        else:
+            changed = converted_call(hook, (module, args), {})
+            args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
+    result = converted_call(forward, args, kwargs)
+    with_kwargs = {*_modules._global_forward_hooks_with_kwargs, *module._forward_hooks_with_kwargs}
+    for key, hook in {**_modules._global_forward_hooks, **module._forward_hooks}.items():
+        changed = converted_call(hook, (module, args, kwargs, result) if key in with_kwargs else (module, args, result), {})
+        result = result if changed is None else changed
+    return result
 
 
 def _tensor_method(f: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from functorch.compile import make_boxed_func
-from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -17,14 +16,13 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options, _values
-from . import graph, operators
-from .fx import place_of, target_of, walk
+from . import graph, operators, record
+from .fx import Functions, place_of, target_of, walk
+from .program import CHANGES
 from .record import WHOLE
 
 # Graphs from one line, of which as many say that Python decides what runs.
 _MANY = 8
-# A part is compiled anew this often when weights change; then they are inputs.
-_CHANGES = 2
 _lines: Counter[str] = Counter()
 _named: set[str] = set()
 
@@ -51,7 +49,7 @@ def compile_graph(module: GraphModule, example_inputs: list[Any], options: dict[
 
 def decompositions() -> dict[Any, Any]:
     """How operators are taken apart that Heddle does not read."""
-    return {op: how for op, how in core_aten_decompositions().items() if op not in WHOLE}
+    return {op: how for op, how in record.decompositions().items() if op not in WHOLE}
 
 
 def _static() -> tuple[int, ...]:
@@ -182,7 +180,7 @@ class _Part:
         if self.program is None or key != self.key or any(t.data_ptr() != at or _version(t) != version for t, at, version in self.others):
             if self.program is not None:
                 self.changes += 1
-                if self.changes >= _CHANGES:
+                if self.changes >= CHANGES:
                     self.static, key = {}, ()
             try:
                 self.program, self.key = self._compile(args), key
@@ -205,7 +203,7 @@ class _Part:
         return results[0] if self.single else tuple(results)
 
     def _compile(self, args: tuple[Any, ...]) -> Program:
-        constants, functions = graph.Constants(), {}
+        constants, functions = graph.Constants(), Functions()
         fixed = {name: args[i] for i, name in self.static.items()}
         body = walk(self.module, constants, functions, fixed=fixed)
         weights = {id(t) for t in fixed.values()}

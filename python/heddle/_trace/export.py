@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import graph
-from .fx import walk
+from .fx import Functions, walk
 from .program import OPEN, Trace
 
 # Operators that Heddle reads whole, where PyTorch would take them apart.
@@ -71,7 +71,7 @@ def trace(exported: Any) -> Trace:
         else:
             fixed[spec.arg.name] = tensor
     constants = graph.Constants()
-    functions: dict[str, Any] = {}
+    functions = Functions()
     body = walk(exported.graph_module, constants, functions, fixed=fixed)
     goes: list[tuple[str, int]] = []
     results, outputs = 0, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,10 +20,12 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from . import checks, control, convert, graph, lists, operators
 from .calls import Frame, call, place_of_def
-from .entry import Entry
-from .flat import flatten
+from .entries import entries_of, keep
+from .entry import Entry, Settings
+from .flat import flatten, key_of
 from .program import OPEN, Trace
 from .record import Recorder, Region, active, hint_of
+from .weights import is_foreign
 
 _state = threading.local()
 
@@ -63,7 +66,8 @@ class Function:
     def __init__(self, function: Callable[..., Any], results: Any, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function, self.results, self.options = function, results, options
-        self._entries: dict[Any, list[Entry]] = {}
+        #: Entries by signature, for None and for objects that can't keep their own.
+        self.entries: dict[Any, dict[Any, list[Entry]]] = {}
         self._lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -79,7 +83,7 @@ class Function:
     @functools.cached_property
     def operator(self) -> Any:
         """The operator of PyTorch that a call of it is."""
-        return operators.define(self)
+        return operators.define(self.__name__)
 
     def _call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_dynamo_compiling():
@@ -98,11 +102,10 @@ class Function:
                 rec.inlined.pop()
         if getattr(_state, "eager", False):
             return self.function(*(() if owner is None else (owner,)), *args, **kwargs)
-        flat, _ = flatten(args, kwargs)
-        weights = operators.weights_of(owner, flat)
-        if any(operators.is_foreign(leaf) for leaf in (*flat, *weights)):
-            return operators.node_call(self, owner, args, kwargs, weights)
-        return self.entry(owner, args, kwargs)(flat)
+        entry, flat = self._find(owner, args, kwargs)
+        if entry.weights.is_foreign() or any(map(is_foreign, flat)):
+            return operators.node_call(self, owner, args, kwargs, entry.weights.now())
+        return entry(flat)
 
     def _reads_traced(self) -> bool:
         """Whether it reads tensors of a function around that is being recorded: it is recorded in place then."""
@@ -117,16 +120,22 @@ class Function:
 
     def entry(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         """What it is for arguments like these."""
+        return self._find(owner, args, kwargs)[0]
+
+    def _find(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
+        """The entry for arguments like these, and their leaves."""
         flat, spec = flatten(args, kwargs)
-        key = (None if owner is None else id(owner), spec, tuple(_shape_key(leaf) for leaf in flat))
+        settings = Settings.now()
+        key = (settings, key_of(spec), tuple(_shape_key(leaf) for leaf in flat))
         with self._lock:
-            entries = self._entries.setdefault(key, [])
+            known = entries_of(self, owner, flat)
+            entries = known.get(key, ())
             for entry in entries:
-                if entry.fits(flat):
-                    return entry
-            made = Entry(self, owner, args, kwargs)
-            entries.append(made)
-            return made
+                if not entry.is_outdated() and entry.matches(flat):
+                    return entry, flat
+            made = Entry(self, owner, args, kwargs, settings)
+            keep(known, key, [*(entry for entry in entries if not entry.is_outdated()), made])
+            return made, flat
 
 
 class Method:
@@ -146,14 +155,22 @@ class Method:
         return self.__func__.entry(self.__self__, args, kwargs).program()
 
 
+#: Types of constants that are the same if they are equal.
+_BY_VALUE = (int, bool, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
 def _shape_key(leaf: Any) -> Any:
     """What decides which program runs a leaf: sizes of 0 and 1 differ from larger ones, as they do in PyTorch."""
     if isinstance(leaf, (torch.Tensor, np.ndarray)):
         return (leaf.dtype, tuple(_size_key(s) for s in leaf.shape))
     if isinstance(leaf, torch.SymInt):
         return (int, int(leaf))
-    if isinstance(leaf, (int, float, bool, str, type(None), torch.dtype)):
+    if isinstance(leaf, (float, complex)):
+        # The bits: 0.0 and -0.0 differ, and no number is itself.
+        return (type(leaf), struct.pack("dd", leaf.real, leaf.imag))
+    if isinstance(leaf, _BY_VALUE):
         return (type(leaf), leaf)
+    # An entry holds it, so that no other object has its identity.
     return id(leaf)
 
 
@@ -245,7 +262,6 @@ def _record(
     made.lifted = [tensor for tensor, _, _ in main.weights.values()]
     made.read = rec.constants_read()
     made.is_foreign, made.random = rec.is_foreign, rec.random
-    made.bound = (owner, module)
     return made
 
 

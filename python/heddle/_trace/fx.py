@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import GraphModule, Node
 
 from . import operators
 from .graph import Constants, Graph, Place, names_in, order_in_memory, scalar, size_of, unsupported
+
+if TYPE_CHECKING:
+    from .entry import Entry
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n\s*(.*)')
 _HIGHER_ORDER = {
@@ -34,7 +37,7 @@ def place_of(node: Node) -> Place | None:
 
 
 def walk(
-    module: GraphModule, constants: Constants, functions: dict[str, Any], *, fixed: dict[str, torch.Tensor] | None = None,
+    module: GraphModule, constants: Constants, functions: Functions, *, fixed: dict[str, torch.Tensor] | None = None,
     place: Place | None = None,
 ) -> Graph:
     """The neutral graph of a graph of FX. Placeholders that `fixed` names are constants; all others are inputs. `place` is that of nodes
@@ -42,9 +45,21 @@ def walk(
     return _Walk(module, constants, functions, fixed or {}, place).graph
 
 
+class Functions(dict[str, Any]):
+    """Functions of the neutral graph by name, with a number for each entry of a `@heddle.function`: names are the same in each process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: dict[str, int] = {}
+
+    def prefix(self, entry: Entry) -> str:
+        """What the names of an entry's functions begin with."""
+        return f"{entry.function.__qualname__}#{self._numbers.setdefault(entry.key, len(self._numbers))}"
+
+
 class _Walk:
     def __init__(
-        self, module: GraphModule, constants: Constants, functions: dict[str, Any], fixed: dict[str, torch.Tensor], place: Place | None,
+        self, module: GraphModule, constants: Constants, functions: Functions, fixed: dict[str, torch.Tensor], place: Place | None,
     ) -> None:
         self.module, self.constants, self.functions, self.graph, self.place = module, constants, functions, Graph(), place
         # Each node of FX is an argument, or a list of the arguments that it is a tuple of.
@@ -144,7 +159,7 @@ class _Walk:
         given.update(kwargs)
         entry, weights = operators.entry_of(given["key"]["str"]), given["weights"]["list"]
         fixed = all("constant" in w for w in weights)
-        trace, prefix = entry.trace(not fixed), f"{entry.key}{'' if fixed else '*'}/"
+        trace, prefix = entry.trace(not fixed), f"{self.functions.prefix(entry)}{'' if fixed else '*'}/"
         if fixed:
             prefix += "".join(f"{w['constant']}/" for w in weights)
         if prefix + trace.source.entry not in self.functions:
@@ -155,7 +170,9 @@ class _Walk:
             self.functions.update(trace.source.functions(prefix, constants))
         operands = list(given["args"]["list"])
         if not fixed:
-            operands += [weights[i] for i in entry.order]
+            # Tensors behind the weights are read elsewhere, and no gradient of them is wanted: they are constants here.
+            others = [{"constant": self.constants.name(t, "constant")} for t in entry.others]
+            operands += [[*weights, *others][i] for i in trace.order]
         return [{"function": prefix + trace.source.entry}, {"list": operands}]
 
     def _strided(self, node: Node, args: list[Any], kwargs: dict[str, Any], place: Place | None) -> tuple[list[Any], dict[str, Any]]:

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import checks, control, loops
-from .graph import unsupported
+from .graph import Place, unsupported
 from .record import active
 
 
@@ -62,20 +62,19 @@ def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, re
 
     rec = active()
     assert rec is not None
-    carried, carried_spec = pytree.tree_flatten(init)
-    arrays, arrays_spec = pytree.tree_flatten(xs)
-    arrays = [torch.movedim(a, dim, 0) if dim else a for a in arrays]
-    if reverse:
-        arrays = [a.flip(0) for a in arrays]
     place = rec.place()
+    carried, carried_spec = pytree.tree_flatten(init)
+    arrays, arrays_spec, dim = _along("scan", xs, dim, reverse, place)
     with rec.inside(rec.nested()) as region:
         state = [rec.input(region, "carried", c.dtype, c.shape) for c in carried]
         rows = [rec.input(region, "row", a.dtype, a.shape[1:]) for a in arrays]
         following, made = converted_call(
             combine_fn, (pytree.tree_unflatten(state, carried_spec), pytree.tree_unflatten(rows, arrays_spec)), None,
         )
-        following, made_spec = pytree.tree_leaves(following), pytree.tree_flatten(made)[1]
-        each = pytree.tree_leaves(made)
+        following = pytree.tree_leaves(following)
+        each, made_spec = pytree.tree_flatten(made)
+        if len(following) != len(carried):
+            raise unsupported(f"scan carries {len(carried)} arrays, and then {len(following)}", place)
         for now, was in zip(following, carried):
             if now.dtype != was.dtype or not all(map(control.same_size, now.shape, was.shape)):
                 raise unsupported(f"scan carries {control.describe(was)}, and then {control.describe(now)}", place)
@@ -103,23 +102,45 @@ def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, re
     return pytree.tree_unflatten(results[: len(carried)], carried_spec), pytree.tree_unflatten(stacked, made_spec)
 
 
+def _along(name: str, xs: Any, dim: int, reverse: bool, place: Place | None) -> tuple[list[torch.Tensor], Any, int]:
+    """The arrays that a scan takes slices of along their first axes, their structure, and the number of the axis that was moved there."""
+    arrays, spec = pytree.tree_flatten(xs)
+    if not arrays:
+        raise unsupported(f"{name} over no arrays", place, "a loop with a count")
+    for array in arrays:
+        if not isinstance(array, torch.Tensor):
+            raise unsupported(f"{name} over a {type(array).__name__}", place, "give tensors")
+    # As in PyTorch, the first array's axes are those that a negative number counts.
+    axis = dim + arrays[0].dim() if dim < 0 else dim
+    if axis < 0 or any(array.dim() <= axis for array in arrays):
+        raise unsupported(f"{name} along axis {dim} of arrays of {', '.join(str(a.dim()) for a in arrays)} axes", place)
+    lengths = {array.shape[axis] for array in arrays if isinstance(array.shape[axis], int)}
+    if len(lengths) > 1:
+        raise unsupported(f"{name} over arrays of lengths {' and '.join(map(str, sorted(lengths)))}", place)
+    arrays = [torch.movedim(array, axis, 0) if axis else array for array in arrays]
+    return [array.flip(0) for array in arrays] if reverse else arrays, spec, axis
+
+
 def associative_scan(combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise") -> Any:
     """`associative_scan` of `torch._higher_order_ops`, in each of its modes as a loop over the axis."""
     from .convert import converted_call
 
     rec = active()
     assert rec is not None
-    arrays, spec = pytree.tree_flatten(xs)
-    arrays = [torch.movedim(a, dim, 0) if dim else a for a in arrays]
-    if reverse:
-        arrays = [a.flip(0) for a in arrays]
     place = rec.place()
+    if combine_mode not in ("pointwise", "generic"):
+        raise unsupported(f"associative_scan with combine_mode={combine_mode!r}", place, 'combine_mode="pointwise" or "generic"')
+    arrays, spec, dim = _along("associative_scan", xs, dim, reverse, place)
     with rec.inside(rec.nested()) as region:
         sides = [[rec.input(region, name, a.dtype, a.shape[1:]) for a in arrays] for name in ("left", "right")]
         made = pytree.tree_leaves(converted_call(combine_fn, tuple(pytree.tree_unflatten(side, spec) for side in sides), None))
+        if len(made) != len(arrays):
+            raise unsupported(f"associative_scan combines {len(arrays)} arrays to {len(made)}", place)
         for now, was in zip(made, sides[0]):
             if now.dtype != was.dtype or not all(map(control.same_size, now.shape, was.shape)):
                 raise unsupported(f"associative_scan combines {control.describe(was)} to {control.describe(now)}", place)
+        if region.checks:
+            raise unsupported("an `assert`, or a variable that may be unassigned, in the function of associative_scan", place, "scan takes them")
         region.graph.outputs = [rec.read(t) for t in made]
     operands = [{"list": [rec.read(a) for a in arrays]}, {"list": control.share_captures(rec, [region])}]
     results = [rec.fresh(a.dtype, a.shape) for a in arrays]

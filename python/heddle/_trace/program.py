@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils import _pytree as pytree
 
 from .. import Program, _errors, _native, _native_options, _progress
 from . import graph
 from .flat import flatten
+from .lists import Grown
+from .weights import is_foreign
+
+#: Programs that keep weights as constants are compiled anew this often when weights change; then weights become inputs.
+CHANGES = 2
 
 
 class _Open:
@@ -43,14 +51,12 @@ class Trace:
     same: dict[int, int] = field(default_factory=dict)
     #: What was taken to hold of the sizes of the arguments' leaves.
     guards: Callable[[Sequence[Any]], bool] | None = None
-    #: The object whose method was traced. While this lives no other object has its identity.
-    bound: Any = None
     #: Whether a part of the result is a list whose length only the run knows.
     lists: bool = False
     #: Constants that are inputs behind the arguments, and all that were read.
     lifted: list[torch.Tensor] = field(default_factory=list)
-    #: Positions of these among the weights of an operator, once that is known.
-    order: list[int] | None = None
+    #: Positions of these among the weights of an operator.
+    order: list[int] = field(default_factory=list)
     read: list[torch.Tensor] = field(default_factory=list)
     #: It met tensors of another tracer, which have no elements.
     is_foreign: bool = False
@@ -62,31 +68,48 @@ class Trace:
     #: The line that draws random numbers.
     random: graph.Place | None = None
 
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Is the only output the result?"""
+        return self.goes == [("result", 0)] and self.gives.is_leaf() and not self.lists
+
+    @functools.cached_property
+    def _all_open(self) -> bool:
+        return not self.state and all(leaf is OPEN for leaf in self.leaves)
+
+    @functools.cached_property
+    def changes(self) -> bool:
+        """Does a run change arguments in place?"""
+        return any(kind == "input" for kind, _ in self.goes)
+
     def inputs(self, flat: list[Any]) -> list[Any]:
         """The model's inputs of a call, by the leaves of its arguments."""
+        if self._all_open:
+            return flat
         found: list[Any] = list(self.state)
         for position, (value, leaf) in enumerate(zip(flat, self.leaves)):
             if leaf is OPEN:
                 found.append(value)
-            elif value is not leaf and not (type(value) is type(leaf) and value == leaf):
+            elif value is not leaf and not same_constant(value, leaf):
                 raise _errors.InputError(f"argument {position} is {value!r:.60}, but was {leaf!r:.60} when this was compiled, and is a constant")
         return found
 
-    def check_memory(self, flat: Sequence[Any]) -> None:
-        """Refuses arguments that share memory with one that the run changes in place: the program takes them for arrays of their own."""
-        for kind, position in self.goes:
-            if kind == "input":
-                start, end = _span(flat[position])
-                for other, leaf in enumerate(flat):
-                    if other != position and isinstance(leaf, (torch.Tensor, np.ndarray)):
-                        begin, last = _span(leaf)
-                        if begin < end and start < last:
-                            error = _errors.InputError(f"arguments {position} and {other} share memory, and the run changes one in place")
-                            error.hint = "x.clone()"
-                            raise error
+    def check_memory(self, flat: Sequence[Any], weights: Sequence[torch.Tensor] = ()) -> None:
+        """Refuses arguments, and weights and other tensors that are read, that share memory with an argument which the run changes in place:
+        the program takes them for arrays of their own."""
+        for position in (position for kind, position in self.goes if kind == "input"):
+            changed = flat[position]
+            named = [(f"arguments {position} and {i}", leaf) for i, leaf in enumerate(flat) if i != position and isinstance(leaf, (torch.Tensor, np.ndarray))]
+            for names, other in [*named, *((f"argument {position} and a tensor that the function reads", t) for t in weights)]:
+                if _overlap(changed, other):
+                    error = _errors.InputError(f"{names} share memory, and the run changes one in place")
+                    error.hint = "x.clone()"
+                    raise error
 
     def results(self, flat: list[Any], outputs: Sequence[Any]) -> Any:
         """The result of a call, once what it changes in place is changed."""
+        if self.is_plain:
+            return outputs[0]
         leaves: dict[int, Any] = dict(self.fixed)
         for (kind, index), value in zip(self.goes, outputs):
             if kind == "result":
@@ -100,7 +123,32 @@ class Trace:
                 target.copy_(value)
         leaves.update((i, flat[position]) for i, position in self.same.items())
         made = pytree.tree_unflatten([leaves[i] for i in range(len(leaves))], self.gives)
-        return pytree.tree_map(_listed, made, is_leaf=_is_grown) if self.lists else made
+        return pytree.tree_map(_listed, made, is_leaf=lambda value: isinstance(value, Grown)) if self.lists else made
+
+
+def same_constant(value: Any, other: Any) -> bool:
+    """Are two constants of Python the same? Floats are by their bits: 0.0 and -0.0 differ, and a NaN is itself."""
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, (float, complex)):
+        return struct.pack("dd", value.real, value.imag) == struct.pack("dd", other.real, other.imag)
+    return bool(value == other)
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """May two arrays have an element in common?"""
+    foreign = [is_foreign(one), is_foreign(other)]
+    if all(foreign):
+        # Their elements have no addresses yet.
+        return torch._C._is_alias_of(_inner(one), _inner(other))
+    if any(foreign):
+        return False
+    (start, end), (begin, last) = _span(one), _span(other)
+    return begin < end and start < last
+
+
+def _inner(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.elem if isinstance(tensor, FunctionalTensor) else tensor
 
 
 def _span(array: Any) -> tuple[int, int]:
@@ -113,12 +161,17 @@ def _span(array: Any) -> tuple[int, int]:
     return start, start + size * (1 + sum((n - 1) * stride for n, stride in zip(array.shape, array.stride())))
 
 
-def _is_grown(value: Any) -> bool:
-    return type(value).__name__ == "Grown"
-
-
 def _listed(value: Any) -> Any:
-    return list(value.data) if _is_grown(value) else value
+    return list(value.data) if isinstance(value, Grown) else value
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _asks(value: Any) -> bool:
+    """Is it a tensor that asks for its gradient?"""
+    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 class TracedProgram(Program):
@@ -135,13 +188,14 @@ class TracedProgram(Program):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trace = self.trace
         flat, spec = flatten(args, kwargs)
-        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in flat):
+        if torch.is_grad_enabled() and any(map(_asks, flat)):
             error = _errors.InputError("a program gives no gradients, and an argument asks for one")
             error.hint = "with torch.no_grad(), or x.detach()"
             raise error
         if spec is not trace.takes and spec != trace.takes:
             raise _errors.InputError(f"the arguments are {spec}, but were {trace.takes} when this was compiled")
-        trace.check_memory(flat)
+        if trace.changes:
+            trace.check_memory(flat)
         return trace.results(flat, self.on(trace.inputs(flat), ()))
 
     def on(self, operands: Sequence[Any], weights: Sequence[torch.Tensor]) -> Sequence[Any]:
@@ -150,7 +204,7 @@ class TracedProgram(Program):
         outputs = super().__call__(*operands, *weights) if trace.goes else ()
         if len(trace.goes) == 1:
             outputs = (outputs,)
-        if any(isinstance(operand, np.ndarray) for operand in operands):
+        if all(map(_is_tensor, outputs)) or any(isinstance(operand, np.ndarray) for operand in operands):
             return outputs
         return [o if isinstance(o, torch.Tensor) else torch.as_tensor(o) for o in outputs]
 

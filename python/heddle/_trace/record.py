@@ -6,6 +6,7 @@ stand for new values from then on."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -45,6 +46,30 @@ _FIXED_ONLY = ("symbolic sizes/strides", "SymIntArrayRef")
 _active = threading.local()
 
 
+_fast_lock = threading.Lock()
+# Recorders that are at work, in all threads, and PyTorch's setting before the first began.
+_recording, _fast = 0, True
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """PyTorch's fused layers of transformers are operators of their own. The setting is that of the process: the first thread that records
+    turns them off, and the last one restores it."""
+    global _recording, _fast
+    with _fast_lock:
+        if not _recording:
+            _fast = torch.backends.mha.get_fastpath_enabled()
+            torch.backends.mha.set_fastpath_enabled(False)
+        _recording += 1
+    try:
+        yield
+    finally:
+        with _fast_lock:
+            _recording -= 1
+            if not _recording:
+                torch.backends.mha.set_fastpath_enabled(_fast)
+
+
 def active() -> Recorder | None:
     """The recorder of this thread, if it records."""
     return getattr(_active, "recorder", None)
@@ -80,6 +105,26 @@ _FAKES: dict[Any, Callable[..., torch.Tensor]] = {
     aten.constant_pad_nd.default: _padded, aten.masked_scatter.default: lambda x, mask, source: aten.where.self(mask, x, x),
     aten._fft_r2c.default: _spectrum, aten._fft_c2r.default: _signal, aten._fft_c2c.default: lambda x, *rest: x.new_empty(x.shape),
 }
+
+
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """How PyTorch takes operators apart. It lists them anew at each call, which takes longer than to record a small function."""
+    return dict(core_aten_decompositions().items())
+
+
+@functools.cache
+def _taken_apart() -> dict[Any, Any]:
+    return {op: how for op, how in decompositions().items() if op is not aten.select_scatter.default}
+
+
+def _draws(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Does a call of an operator draw random numbers? Dropout draws none in evaluation, and none if nothing is dropped."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    given = {a.name: a.default_value for a in func._schema.arguments} | dict(zip((a.name for a in func._schema.arguments), args)) | kwargs
+    chance = "p" if func is aten.native_dropout.default else "dropout" if "dropout" in given else "dropout_p"
+    return given.get(chance) != 0 and given.get("train", given.get("training")) is not False
 
 
 class Region:
@@ -160,7 +205,7 @@ class Recorder(TorchDispatchMode):
         #: Names of sizes that began in the region that was just recorded.
         self.local: set[sympy.Symbol] = set()
         self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self._table = {op: how for op, how in core_aten_decompositions().items() if op is not aten.select_scatter.default}
+        self._table = _taken_apart()
         #: Files of converted code, with the places of their lines.
         self.places: Callable[[str, int], Place | None] = lambda file, line: None
 
@@ -169,16 +214,14 @@ class Recorder(TorchDispatchMode):
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Records what this thread does."""
-        before, fast = active(), torch.backends.mha.get_fastpath_enabled()
+        before, grad = active(), torch.is_grad_enabled()
         _active.recorder = self
-        # PyTorch's fused layers of transformers are operators of their own.
-        torch.backends.mha.set_fastpath_enabled(False)
         try:
-            with torch.inference_mode(), self.fake, self:
+            # Python may ask if gradients are on.
+            with _without_fast_path(), torch.inference_mode(), torch.set_grad_enabled(grad), self.fake, self:
                 yield
         finally:
             _active.recorder = before
-            torch.backends.mha.set_fastpath_enabled(fast)
 
     @contextmanager
     def inside(self, region: Region) -> Iterator[Region]:
@@ -335,8 +378,6 @@ class Recorder(TorchDispatchMode):
                 return aten.clone.default(args[0])
         if func is aten.detach_.default:
             return args[0]
-        if self.random is None and torch.Tag.nondeterministic_seeded in func.tags:
-            self.random = self.place()
         if func._schema.is_mutable:
             return self._in_place(func, args, kwargs)
         if func in (aten.detach.default, aten.alias.default):
@@ -351,6 +392,8 @@ class Recorder(TorchDispatchMode):
                     result = taken_apart(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
+        if self.random is None and _draws(func, args, kwargs):
+            self.random = self.place()
         if func in RECURRENT:
             result: Any = self._recurrent(func, args)
         elif func in RESIZING:

@@ -17,6 +17,7 @@ from collections import namedtuple
 import numpy as np
 import torch
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -51,6 +52,19 @@ class Scans(nn.Module):
     def forward(self, x, y):
         total, products = scan(lambda c, r: (c + r * y, c * r), torch.zeros(3), x)
         return {"total": total, "products": products, "rows": torch_map(lambda r, y: (r * y).sum(), x, y)}
+
+
+class Combined(nn.Module):
+    """`associative_scan` of a linear recurrence, in both directions; without `pointwise` its steps are nodes of their own."""
+
+    def forward(self, x, y):
+        def combine(a, b):
+            return a[0] * b[0], b[0] * a[1] + b[1]
+
+        def scanned(reverse):
+            return associative_scan(combine, (x, y), dim=0, combine_mode="pointwise", reverse=reverse)
+
+        return (*scanned(False), *scanned(True))
 
 
 class Recurrent(nn.Module):
@@ -218,6 +232,7 @@ CASES = {
     "attention": (Attention, ({0: D, 1: D},), [arrays(f(2, 5, 8)), arrays(f(3, 7, 8))], ["y0"], []),
     "types": (Types, ({0: D},), [arrays(f(3, 3)), arrays(f(5, 3))], ["y0.low", "y0.high", "y1.wide", "y1.small", "y1.flags", None, "y6"], []),
     "dynamic": (Dynamic, ({0: D}, None, None), [arrays(f(5, 4), i(6), 1.5), arrays(f(8, 4), i(0), 1.5)], ["y0", "y1", "y2", "y3", "y4", "y5"], []),
+    "combined": (Combined, ({0: D}, {0: D}), [arrays(f(5, 3), f(5, 3)), arrays(f(8, 3), f(8, 3))], ["y0", "y1", "y2", "y3"], []),
     "sizes": (Sizes, ({0: D}, D), [arrays(f(3), 4), arrays(f(5), 7)], ["y0", "y1"], []),
 }
 # A program of these is trained.

@@ -78,7 +78,7 @@ def test_models_by_torch_compile(name, compiles):
 
 
 def test_models_of_torchvision():
-    vision = pytest.importorskip("torchvision", reason="torchvision is not installed; models.py has small ones of these kinds")
+    vision = pytest.importorskip("torchvision")
     for make in (vision.models.resnet18, vision.models.mobilenet_v3_small):
         torch.manual_seed(0)
         model, x = make(weights=None).eval(), torch.randn(2, 3, 64, 64)

@@ -98,7 +98,9 @@ def test_variables_that_nobody_reads_are_no_fault():
 
 def test_a_loop_of_known_length_makes_a_turn():
     made = check(known_length, (torch.ones(3, 2),), (torch.arange(10.0).reshape(5, 2),))
-    assert "check" not in made.compile(torch.ones(3, 2)).source("ir")
+    statements = made.compile(torch.ones(3, 2)).source("ir").splitlines()
+    # A check is the word behind `=` or at the start: the files of positions may have any name.
+    assert not [s for s in statements if s.split(" = ")[-1].lstrip().startswith("check")]
 
 
 def test_reads_that_surely_fail_are_errors_of_tracing():

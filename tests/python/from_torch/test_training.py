@@ -95,6 +95,35 @@ def test_gradients_of_random_numbers_are_refused():
         assert made(torch.ones(3)).shape == (3,)
 
 
+class Layers(nn.Module):
+    """Layers that could draw random numbers, and do not."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.drop = nn.LSTM(4, 4, batch_first=True), nn.Dropout(0.5)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    @heddle.function(device="interp")
+    def run(self, x):
+        y = self.drop(self.lstm(x)[0])
+        return self.attention(y, y, y, need_weights=False)[0]
+
+
+def test_gradients_of_layers_that_draw_no_numbers():
+    model = Layers().eval()
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+
+    def run():
+        return torch.autograd.grad(model.run(x).pow(2).sum(), (x, *model.parameters()))
+
+    found = run()
+    with heddle.eager():
+        agree(found, run())
+    with pytest.raises(heddle.Unsupported, match="random"):
+        model.train()
+        run()
+
+
 def test_second_gradients_are_refused():
     made = heddle.function(lambda x: x * x, device="interp")
     x = torch.ones(3, requires_grad=True)

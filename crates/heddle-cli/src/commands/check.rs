@@ -12,7 +12,7 @@ use crate::show;
 
 /// Runs a model and compares its outputs with expected ones; fails unless all agree.
 pub fn check(args: CheckArgs) -> Result<(), Failure> {
-    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source, false)?;
+    let prepared = commands::prepare_run(&args.program, &args.exec, &args.source, false)?;
     let results = prepared.program.signature().outputs;
     let expected = npz::read(&args.expect, &results, Floats::Any)?;
     let missing: Vec<_> = results

@@ -20,7 +20,7 @@ use heddle::{
     Specialisation,
 };
 
-use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, Source};
+use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, ProgramArgs, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::out::printable;
@@ -51,19 +51,19 @@ impl Prepared {
 
 /// Reads and compiles a model, and reads or draws its inputs.
 pub fn prepare_run(
-    args: &ModelArgs,
+    args: &ProgramArgs,
     exec: &Exec,
     source: &Source,
     keep_going: bool,
 ) -> Result<Prepared, Failure> {
-    if saved::is_saved(&args.path) {
+    if saved::is_saved(&args.model.path) {
         return saved::prepare(args, exec, source);
     }
     if args.trusted {
         let text = "--trusted is for saved programs (.hprog)";
         return Err(Failure::new(Exit::Usage, text));
     }
-    let (model, mut options) = read(args, exec, source)?;
+    let (model, mut options) = read(&args.model, exec, source)?;
     for note in model.notes() {
         eprintln!("note: {note}");
     }

@@ -13,7 +13,7 @@ use crate::show::{self, Summary};
 
 /// Runs a model; writes the outputs to a file or prints a summary of them.
 pub fn run(args: RunArgs) -> Result<(), Failure> {
-    let prepared = commands::prepare_run(&args.model, &args.exec, &args.source, args.keep_going)?;
+    let prepared = commands::prepare_run(&args.program, &args.exec, &args.source, args.keep_going)?;
     let (program, run, failed) = match args.keep_going {
         true => finish(prepared)?,
         false => {
@@ -21,7 +21,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
             (program, run, vec![])
         }
     };
-    commands::note_interpreted(&run.report, &args.model.path);
+    commands::note_interpreted(&run.report, &args.program.model.path);
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;
     }

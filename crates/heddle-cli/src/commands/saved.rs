@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use heddle::{OpenOptions, Program};
+use heddle::{Device, OpenOptions, Program};
 
 use super::{Prepared, inputs, run_options};
-use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, PackedArg, PinArg, Source, TuneArg};
+use crate::args::{Compiling, DeviceArg, Exec, PackedArg, PinArg, ProgramArgs, Source, TuneArg};
 use crate::fail::{Exit, Failure};
 
 /// Is a file a saved program, by its name?
@@ -14,9 +14,9 @@ pub fn is_saved(path: &Path) -> bool {
 }
 
 /// Opens a program, and reads or draws its inputs.
-pub fn prepare(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
+pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepared, Failure> {
     let given = [
-        ("--entry", args.entry.is_some()),
+        ("--entry", args.model.entry.is_some()),
         ("--batch", source.batch.is_some()),
         ("--fix-sizes", source.fix_sizes),
         ("--max-frames", exec.max_frames.is_some()),
@@ -28,13 +28,13 @@ pub fn prepare(args: &ModelArgs, exec: &Exec, source: &Source) -> Result<Prepare
     }
     let options = OpenOptions {
         trusted: args.trusted,
+        device: match exec.device {
+            DeviceArg::Interp => Some(Device::Interp),
+            DeviceArg::Cpu => None,
+        },
         ..Default::default()
     };
-    let program = Program::open(&args.path, &options)?;
-    let program = match exec.device {
-        DeviceArg::Interp => program.on_interpreter(),
-        DeviceArg::Cpu => program,
-    };
+    let program = Program::open(&args.model.path, &options)?;
     Ok(Prepared {
         inputs: inputs(&program, source, exec)?,
         options: run_options(exec, source.random.unwrap_or(0)),

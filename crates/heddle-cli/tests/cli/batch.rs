@@ -589,3 +589,24 @@ fn elements_with_shapes() {
     let ir = s.heddle("compile m.heddle --batch-of x:flat,k --emit ir");
     assert!(ir.ok().contains("%x.shapes: i64["));
 }
+
+#[test]
+fn ablation_with_seeds() {
+    let s = Scratch::new();
+    let program = "fn @main() -> (%y: u64[]) {\n  return philox(run_key(), 5)\n}\n";
+    s.write("m.heddle", program);
+    s.npz("in.npz", &[("batch.seeds", i64s(&[4, -1, 4]))]);
+    let document = s
+        .heddle("bench m.heddle --batch in.npz --seconds 0.01 --ablate --json -")
+        .json();
+    assert_eq!(document["ablation"][0]["name"].as_str(), Some("alone"));
+    s.npz(
+        "in.npz",
+        &[
+            ("batch.seeds", i64s(&[4, -1, 4])),
+            ("batch.seeds.offsets", i64s(&[0, 2, 3])),
+        ],
+    );
+    s.heddle("run m.heddle --batch in.npz -o out.npz")
+        .fails(3, &["`batch.seeds` is i64[instances]", "no offsets"]);
+}

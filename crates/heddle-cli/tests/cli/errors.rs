@@ -85,6 +85,34 @@ fn without_a_compiler_the_hint_names_the_interpreter() {
 }
 
 #[test]
+fn the_level_of_builds_is_a_digit_and_part_of_the_key() {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    let cache = s.path("cache");
+    let run = |level: &str| {
+        s.heddle_with("run m.heddle --random 0", |command| {
+            command
+                .env("HEDDLE_BUILD_LEVEL", level)
+                .env("HEDDLE_CACHE", &cache);
+        })
+    };
+    for bad in ["4", "-1", "fast", "0 -ffast-math"] {
+        run(bad).fails(
+            6,
+            &[&format!("HEDDLE_BUILD_LEVEL is `{bad}`"), "0, 1, 2 or 3"],
+        );
+    }
+    let kept = |level: &str| {
+        run(level).ok();
+        std::fs::read_dir(s.path("cache/entries")).unwrap().count()
+    };
+    let quick = kept("1");
+    let both = kept("3");
+    assert!(quick < both);
+    assert_eq!([kept(""), kept("1")], [both; 2]);
+}
+
+#[test]
 fn usage_errors() {
     let s = Scratch::new();
     s.heddle("").fails(2, &["Usage"]);

@@ -37,7 +37,7 @@ fn check_all(device: &str) {
         }
         count += 1;
     }
-    assert!(count >= 19, "{count} files");
+    assert!(count >= 21, "{count} files");
 }
 
 #[test]

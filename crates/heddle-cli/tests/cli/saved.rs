@@ -29,6 +29,21 @@ fn programs_are_saved_run_checked_shown_and_measured() {
 }
 
 #[test]
+fn the_interpreter_needs_no_compiler() {
+    let s = saved();
+    let cache = s.path("cache");
+    let run = |args: &str| {
+        s.heddle_with(args, |command| {
+            command
+                .env("HEDDLE_CC", "/bogus/cc")
+                .env("HEDDLE_CACHE", &cache);
+        })
+    };
+    run("run m.hprog -i in.npz").fails(6, &["no working C compiler"]);
+    run("run m.hprog -i in.npz --device interp").ok();
+}
+
+#[test]
 fn broken_files_are_named() {
     let s = saved();
     let whole = std::fs::read(s.path("m.hprog")).unwrap();
@@ -61,6 +76,23 @@ fn options_of_compiling_are_refused() {
     }
     s.heddle("run m.heddle -i in.npz --trusted")
         .fails(2, &["--trusted is for saved programs"]);
+    for command in ["inspect", "compile --emit ir", "compile --save again.hprog"] {
+        s.heddle(&format!("{command} m.hprog --trusted"))
+            .fails(2, &["--trusted"]);
+    }
+    for file in ["m.hprog", "m.heddle"] {
+        for option in ["--weights in.npz", "--report", "--keep-going"] {
+            let name = option.split(' ').next().unwrap();
+            s.heddle(&format!("run {file} -i in.npz {option}"))
+                .fails(2, &[name, "--input"]);
+            s.heddle(&format!("run {file} --random 0 {option}"))
+                .fails(2, &["--batch"]);
+        }
+        s.heddle(&format!("run {file} -i in.npz --profile-blocks in.npz"))
+            .fails(2, &["--profile-blocks", "--input"]);
+    }
+    s.heddle("compile m.heddle --save x.hprog --profile-blocks in.npz")
+        .fails(2, &["--save", "--profile-blocks"]);
     s.heddle("compile m.heddle").fails(2, &["--emit"]);
     s.heddle("compile m.heddle --save no/such/m.hprog")
         .fails(6, &["cannot write no/such/m.hprog"]);

@@ -6,6 +6,9 @@
 
 #define HEDDLE_ASSERT(holds, text) _Static_assert(holds, text)
 
+/* In a loop: its iterations are not computed side by side; those of loops within may be. */
+#define HEDDLE_IN_ORDER __asm__ volatile("")
+
 /* Elements of tables, at any address. */
 #define HEDDLE_UNALIGNED(type) typedef type heddle_unaligned_##type __attribute__((aligned(1)))
 HEDDLE_UNALIGNED(float);

@@ -12,7 +12,7 @@ use super::Case;
 pub fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
     let plain = BuildOptions {
         cache: CacheChoice::Off,
-        optimize: 1,
+        optimize: Some(1),
         ..Default::default()
     };
     let options = BuildOptions {

@@ -34,28 +34,53 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
-  for (int64_t first = from; first < to; first += 16) {
-    float sum[16];
-    for (int64_t c = 0; c < 16; c++) sum[c] = (-INFINITY);
+  for (int64_t first = from; first < to;) {
     const int64_t rest = to - first;
-    if (HEDDLE_LIKELY(rest >= 16)) {
+    if (HEDDLE_LIKELY(rest >= 64)) {
+      float sum[64];
+      for (int64_t c = 0; c < 64; c++) sum[c] = (-INFINITY);
       for (int64_t v1 = 0; v1 < 64; v1++) {
+        HEDDLE_IN_ORDER;
+        for (int64_t c = 0; c < 64; c++) {
+          const int64_t v0 = first + c;
+          sum[c] = heddle_max_f32(sum[c], b0[(v1 * 64) + v0]);
+        }
+      }
+      for (int64_t c = 0; c < 64; c++) {
+        const int64_t v0 = first + c;
+        b4[v0] = sum[c];
+      }
+      first += 64;
+    } else if (rest >= 16) {
+      float sum[16];
+      for (int64_t c = 0; c < 16; c++) sum[c] = (-INFINITY);
+      for (int64_t v1 = 0; v1 < 64; v1++) {
+        HEDDLE_IN_ORDER;
         for (int64_t c = 0; c < 16; c++) {
           const int64_t v0 = first + c;
           sum[c] = heddle_max_f32(sum[c], b0[(v1 * 64) + v0]);
         }
       }
+      for (int64_t c = 0; c < 16; c++) {
+        const int64_t v0 = first + c;
+        b4[v0] = sum[c];
+      }
+      first += 16;
     } else {
+      float sum[16];
+      for (int64_t c = 0; c < 16; c++) sum[c] = (-INFINITY);
       for (int64_t v1 = 0; v1 < 64; v1++) {
+        HEDDLE_IN_ORDER;
         for (int64_t c = 0; c < rest; c++) {
           const int64_t v0 = first + c;
           sum[c] = heddle_max_f32(sum[c], b0[(v1 * 64) + v0]);
         }
       }
-    }
-    for (int64_t c = 0; c < 16 && c < to - first; c++) {
-      const int64_t v0 = first + c;
-      b4[v0] = sum[c];
+      for (int64_t c = 0; c < rest; c++) {
+        const int64_t v0 = first + c;
+        b4[v0] = sum[c];
+      }
+      first += rest;
     }
   }
 }

@@ -14,30 +14,56 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
     const int64_t t3 = heddle_at(env, 0, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
-    for (int64_t first = from; first < to; first += 16) {
-      float sum[16];
-      for (int64_t c = 0; c < 16; c++) sum[c] = 0;
+    for (int64_t first = from; first < to;) {
       const int64_t rest = to - first;
-      if (HEDDLE_LIKELY(rest >= 16)) {
+      if (HEDDLE_LIKELY(rest >= 64)) {
+        float sum[64];
+        for (int64_t c = 0; c < 64; c++) sum[c] = 0;
         for (int64_t v4 = 0; v4 < t3; v4++) {
+          HEDDLE_IN_ORDER;
+          const int64_t t4 = ((t2 + v4) * 64);
+          for (int64_t c = 0; c < 64; c++) {
+            const int64_t v3 = first + c;
+            sum[c] = sum[c] + b0[t4 + v3];
+          }
+        }
+        for (int64_t c = 0; c < 64; c++) {
+          const int64_t v3 = first + c;
+          b5[(v2 * 64) + v3] = sum[c];
+        }
+        first += 64;
+      } else if (rest >= 16) {
+        float sum[16];
+        for (int64_t c = 0; c < 16; c++) sum[c] = 0;
+        for (int64_t v4 = 0; v4 < t3; v4++) {
+          HEDDLE_IN_ORDER;
           const int64_t t4 = ((t2 + v4) * 64);
           for (int64_t c = 0; c < 16; c++) {
             const int64_t v3 = first + c;
             sum[c] = sum[c] + b0[t4 + v3];
           }
         }
+        for (int64_t c = 0; c < 16; c++) {
+          const int64_t v3 = first + c;
+          b5[(v2 * 64) + v3] = sum[c];
+        }
+        first += 16;
       } else {
+        float sum[16];
+        for (int64_t c = 0; c < 16; c++) sum[c] = 0;
         for (int64_t v4 = 0; v4 < t3; v4++) {
+          HEDDLE_IN_ORDER;
           const int64_t t4 = ((t2 + v4) * 64);
           for (int64_t c = 0; c < rest; c++) {
             const int64_t v3 = first + c;
             sum[c] = sum[c] + b0[t4 + v3];
           }
         }
-      }
-      for (int64_t c = 0; c < 16 && c < to - first; c++) {
-        const int64_t v3 = first + c;
-        b5[(v2 * 64) + v3] = sum[c];
+        for (int64_t c = 0; c < rest; c++) {
+          const int64_t v3 = first + c;
+          b5[(v2 * 64) + v3] = sum[c];
+        }
+        first += rest;
       }
     }
   }

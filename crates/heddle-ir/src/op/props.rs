@@ -252,6 +252,11 @@ impl Props {
 }
 
 impl Op {
+    /// Is it a sum of products, whose weights a batch reads once?
+    pub fn is_contraction(&self) -> bool {
+        matches!(self, Op::Dot | Op::Conv { .. })
+    }
+
     /// The op's properties.
     pub fn props(&self) -> &'static Props {
         match self {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::names::is_invisible;
+use crate::one_line::is_invisible;
 
 /// Text that is no program, or one whose types do not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]

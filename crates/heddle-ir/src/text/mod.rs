@@ -70,8 +70,8 @@ use bytes::Bytes;
 
 use crate::Module;
 
+pub use crate::one_line::is_invisible;
 pub use error::ParseError;
-pub use names::is_invisible;
 pub use print::{Large, PrintOptions};
 
 /// Parts of the text form that texts of other IRs share.

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use crate::one_line::is_invisible;
+
 /// May a name stand without quotes? It has letters, digits, `_` and inner dots, and does not start with a digit.
 pub fn is_bare(name: &str) -> bool {
     bare_len(name) == name.len() && !name.is_empty()
@@ -49,13 +51,6 @@ pub fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
         }
     }
     out.write_char('"')
-}
-
-/// Control characters and those that change the direction of text around them.
-pub fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-        || matches!(c, '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The string that stands between two quotes; an error names the escape that is none.

@@ -143,10 +143,16 @@ impl<'a> Lower<'a> {
         let found = self.ty(&x);
         let Some(joined) = element.join(&found) else {
             let (a, b) = (self.show(&element), self.show(&found));
-            return Err(self.error(span, format!("a list of {a} cannot hold {b}")));
+            let message = format!("a list of {a} cannot hold {b}");
+            return Err(self.unlike(&element, &found, message, span));
         };
         let x = self.convert(x, &joined, span)?;
         let row = self.row(&x, span)?;
+        // Data of inputs become the program's own beside others.
+        let columns = match self.ty(&columns).join(&self.ty(&row)) {
+            Some(all) => self.convert(columns, &all, span)?,
+            None => columns,
+        };
         let all = match in_front {
             true => [row, columns],
             false => [columns, row],

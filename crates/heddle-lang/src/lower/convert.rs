@@ -26,6 +26,10 @@ impl<'a> Lower<'a> {
             (Val::List(list), Ty::List(columns, offset)) => {
                 Val::List(self.convert_list(list, columns.as_deref(), *offset, span)?)
             }
+            (Val::Nested { data, offsets }, Ty::Nested(ty, _)) => Val::Nested {
+                data: Box::new(self.convert(*data, ty, span)?),
+                offsets,
+            },
             (val @ (Val::Data { .. } | Val::Built { .. }), Ty::Built(ty, _, own)) => {
                 let built = match val {
                     val @ Val::Built { .. } => val,

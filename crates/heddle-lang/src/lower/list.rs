@@ -4,7 +4,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{Op, Value};
 
 use super::nested::has_lists;
-use super::{Lower, Result};
+use super::{Lower, Result, Stop};
 use crate::ast::Expr;
 use crate::lexer::Span;
 use crate::value::{List, Ty, Val};
@@ -20,7 +20,8 @@ impl<'a> Lower<'a> {
                 (_, Some(joined)) => joined,
                 (_, None) => {
                     let (a, b) = (self.show(&ty), self.show(&found));
-                    return Err(self.error(span, format!("a list holds {a} and {b}")));
+                    let message = format!("a list holds {a} and {b}");
+                    return Err(self.unlike(&ty, &found, message, span));
                 }
             };
         }
@@ -31,6 +32,19 @@ impl<'a> Lower<'a> {
         }
         let columns = self.join_columns(&rows, span)?;
         Ok(whole(columns))
+    }
+
+    /// The error of elements whose types have no join.
+    pub(super) fn unlike(&self, one: &Ty, other: &Ty, message: String, span: Span) -> Stop {
+        match are_of_two_inputs(one, other) {
+            false => self.error(span, message),
+            true => {
+                let message = "a list holds data of two inputs";
+                let hint = "make those of one anew: `match` takes a value apart, and what the program \
+                            makes goes with data of any input";
+                self.error_with(span, message, hint)
+            }
+        }
     }
 
     /// An element as columns of one row.
@@ -80,6 +94,10 @@ impl<'a> Lower<'a> {
         match first {
             _ if all.len() == 1 => return Ok(first.clone()),
             Val::Tuple(parts) => {
+                let is_like = |v: &Val| matches!(v, Val::Tuple(own) if own.len() == parts.len());
+                if !all.iter().all(is_like) {
+                    return Err(self.error(span, "a list holds tuples of different lengths"));
+                }
                 let part = |k: usize| {
                     let parts = all.iter().filter_map(|v| match v {
                         Val::Tuple(parts) => parts.get(k).cloned(),
@@ -101,8 +119,12 @@ impl<'a> Lower<'a> {
             self.flatten(one, &mut values);
             parts.push(values);
         }
+        let count = parts[0].len();
+        if parts.iter().any(|values| values.len() != count) {
+            return Err(self.error(span, "a list holds values of different parts"));
+        }
         let mut joined = vec![];
-        for k in 0..parts[0].len() {
+        for k in 0..count {
             let column: Vec<Value> = parts.iter().map(|p| p[k]).collect();
             let column = self.frame.b.join(&column);
             joined.push(column.map_err(self.misfit(span))?);
@@ -313,6 +335,18 @@ impl<'a> Lower<'a> {
             b.op1(Op::Slice { axes: vec![0] }, &[v, from, to, step])
         })?;
         Ok(whole(turned))
+    }
+}
+
+/// Do the types differ in the inputs that their data are of?
+fn are_of_two_inputs(one: &Ty, other: &Ty) -> bool {
+    match (one, other) {
+        (Ty::Data(a, s, _), Ty::Data(b, t, _)) => a == b && s != t,
+        (Ty::Tuple(a), Ty::Tuple(b)) => a.iter().zip(b).any(|(a, b)| are_of_two_inputs(a, b)),
+        (Ty::List(Some(a), _), Ty::List(Some(b), _)) | (Ty::Nested(a, _), Ty::Nested(b, _)) => {
+            are_of_two_inputs(a, b)
+        }
+        _ => false,
     }
 }
 

@@ -89,7 +89,9 @@ impl<'a> Lower<'a> {
         let (trip, nothing) = (self.length(&list, span)?, Val::Tuple(vec![]));
         let (_, made) = self.counted(trip, nothing, span, &mut |s, i, nothing| {
             let datum = s.element(&list, i, span)?;
-            let ty = s.data_type(&datum).unwrap_or_default();
+            let Some(ty) = s.data_type(&datum) else {
+                return Err(s.error(span, "a value of a data type is needed"));
+            };
             let columns = s.tables_of(datum, span)?;
             let index = None;
             Ok((nothing, Some(Val::Built { ty, columns, index })))

@@ -1,10 +1,12 @@
 //! Parts of the program that sets of instances evaluate, for reports.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use heddle_ir::{FuncBuilder, FuncId, Function, Inst, Loc, Region, Value};
 
 use super::Context;
+use super::set::Set;
 
 /// A part of the program that a set of instances evaluates in a step.
 #[derive(Clone, Debug)]
@@ -74,20 +76,34 @@ impl Block {
         }
     }
 
-    /// A region.
-    fn region(source: &Function, region: Region) -> Option<Self> {
-        let mut found = None;
-        source.for_each_inst(&mut |inst, data| {
-            if let Some(arm) = data.regions.iter().position(|r| *r == region) {
-                found = Some(Block {
-                    arm: Some(arm).filter(|_| data.regions.len() > 1),
-                    is_one_by_one: false,
-                    ..Block::each(source, inst)
-                });
-            }
-        });
-        found
+    /// A region, which is one of several of its instruction.
+    fn region(source: &Function, owner: Owner) -> Self {
+        Block {
+            arm: owner.arm,
+            is_one_by_one: false,
+            ..Block::each(source, owner.inst)
+        }
     }
+}
+
+/// The instruction that a region belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    inst: Inst,
+    /// The number of the region, if there are several.
+    arm: Option<usize>,
+}
+
+/// The owners of all regions of a function but its body.
+pub(super) fn owners(source: &Function) -> HashMap<Region, Owner> {
+    let mut owners = HashMap::new();
+    source.for_each_inst(&mut |inst, data| {
+        for (k, &region) in data.regions.iter().enumerate() {
+            let arm = Some(k).filter(|_| data.regions.len() > 1);
+            owners.insert(region, Owner { inst, arm });
+        }
+    });
+    owners
 }
 
 impl Context<'_> {
@@ -109,18 +125,17 @@ impl Context<'_> {
         });
         counted.collect()
     }
+}
 
+impl Set<'_> {
     /// [`Context::mark`] of the block that is the first of these regions.
-    pub(super) fn mark_region(
-        &self,
-        b: &mut FuncBuilder,
-        count: Value,
-        source: &Function,
-        regions: &[Region],
-    ) {
-        let block = regions.first().and_then(|r| Block::region(source, *r));
-        if let Some(block) = block {
-            self.mark(b, count, block);
+    pub(super) fn mark_region(&self, b: &mut FuncBuilder, count: Value, regions: &[Region]) {
+        let mut known = self.kinds.borrow_mut();
+        let owners = known.owners.get_or_insert_with(|| owners(self.source));
+        let owner = regions.first().and_then(|r| owners.get(r));
+        if let Some(owner) = owner {
+            let block = Block::region(self.source, *owner);
+            self.context.mark(b, count, block);
         }
     }
 }

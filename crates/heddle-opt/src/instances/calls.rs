@@ -30,7 +30,15 @@ pub(super) struct Calls {
     made: HashMap<Key, std::result::Result<Made, Refused>>,
     notes: Vec<(FuncId, OneByOne)>,
     blocks: Vec<Counted>,
+    /// The number of functions that are being made, each for a call in the one before.
+    depth: usize,
+    /// The callee to make before its callers. They are made anew then.
+    awaited: Option<Key>,
 }
+
+/// The most functions that are made within each other: a chain of calls may be longer than the
+/// stack, so that deeper callees are made before their callers.
+const MAX_DEPTH: usize = 16;
 
 /// A callee and the form of its operands.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -58,6 +66,15 @@ struct Refused {
     refusal: Refusal,
     /// There would be one if an instance were certain to do the call.
     needs_instance: bool,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused {
+            refusal,
+            needs_instance: false,
+        }
+    }
 }
 
 impl Calls {
@@ -108,7 +125,7 @@ impl Set<'_> {
         let source = &self.context.module.functions[callee];
         // A call in an arm that no instance takes would run those in its own arms, exponentially many
         // in a chain of functions. A recursion without instances ends at once.
-        if self.may_be_empty && !self.context.is_recursive(callee) {
+        if self.may_be_empty && !self.context.components().is_recursive(callee) {
             self.needs_instance = true;
             return Err(Refusal::Call);
         }
@@ -190,25 +207,51 @@ impl Set<'_> {
 impl Context<'_> {
     /// The function that evaluates a call for many instances.
     fn made(&self, key: &Key) -> std::result::Result<Made, Refused> {
-        if let Some(known) = self.calls.borrow().made.get(key) {
-            return known.clone();
+        let is_outermost = {
+            let mut calls = self.calls.borrow_mut();
+            if let Some(known) = calls.made.get(key) {
+                return known.clone();
+            }
+            if calls.awaited.is_some() {
+                return Err(Refusal::Call.into());
+            }
+            if calls.depth == MAX_DEPTH {
+                calls.awaited = Some(key.clone());
+                return Err(Refusal::Call.into());
+            }
+            calls.depth += 1;
+            calls.depth == 1
+        };
+        let mut open = vec![key.clone()];
+        let mut made = Err(Refusal::Call.into());
+        while let Some(next) = open.last() {
+            made = self.make(next);
+            let mut calls = self.calls.borrow_mut();
+            match calls.awaited.take() {
+                Some(callee) if is_outermost => open.push(callee),
+                Some(callee) => {
+                    calls.awaited = Some(callee);
+                    break;
+                }
+                None => {
+                    calls.made.insert(next.clone(), made.clone());
+                    open.pop();
+                }
+            }
         }
-        let made = self.make(key);
-        let mut calls = self.calls.borrow_mut();
-        calls.made.insert(key.clone(), made.clone());
+        self.calls.borrow_mut().depth -= 1;
         made
     }
 
-    fn is_recursive(&self, id: FuncId) -> bool {
-        let mut components = callgraph::components(self.module).into_iter();
-        let own = components.find(|c| c.contains(&id));
-        own.is_some_and(|own| callgraph::is_recursive(self.module, &own))
+    /// Must a callee be made before the function that is being made?
+    pub(super) fn awaits_callee(&self) -> bool {
+        self.calls.borrow().awaited.is_some()
     }
 
     fn make(&self, key: &Key) -> std::result::Result<Made, Refused> {
         let callee = key.callee;
         let source = &self.module.functions[callee];
-        if !self.is_recursive(callee) {
+        if !self.components().is_recursive(callee) {
             let source = &specialised(source, &key.types);
             return self.function(key, source, "together", &|b, set, _| {
                 set.region(b, source.body)
@@ -219,7 +262,7 @@ impl Context<'_> {
             let made = self.function(key, source, "levels", &|b, set, _| {
                 set.call_levels(b, callee, source)
             });
-            if made.is_ok() {
+            if made.is_ok() || self.awaits_callee() {
                 return made;
             }
         }
@@ -238,19 +281,15 @@ impl Context<'_> {
         way: &str,
         evaluate: &Evaluate,
     ) -> std::result::Result<Made, Refused> {
-        let refused = |refusal: Refusal| Refused {
-            refusal,
-            needs_instance: false,
-        };
         let mut context = self.within(HashSet::new());
-        let mut sig = signature(&mut context, source, &key.forms).map_err(refused)?;
+        let mut sig = signature(&mut context, source, &key.forms)?;
         sig.name = format!("{}.{way}", sig.name);
         sig.origin = None;
         while self.made.borrow().find(&sig.name).is_some() {
             sig.name += "'";
         }
         let mut b = FuncBuilder::new(sig);
-        let own = parameters(&mut b, &context, source, &key.forms).map_err(refused)?;
+        let own = parameters(&mut b, &context, source, &key.forms)?;
         let (values, dim) = (own.lanes, own.dim);
         let mut set = Set::new(source, &context, own.count, dim);
         set.may_be_empty = key.may_be_empty;
@@ -258,6 +297,9 @@ impl Context<'_> {
         let args: Vec<Lane> = params.iter().map(|v| values[v]).collect();
         set.values = values;
         let lanes = evaluate(&mut b, &mut set, &args);
+        if self.awaits_callee() {
+            return Err(Refusal::Call.into());
+        }
         let refused = |refusal: Refusal| Refused {
             refusal,
             needs_instance: set.needs_instance,

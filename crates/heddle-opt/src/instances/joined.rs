@@ -4,6 +4,8 @@
 //! it belongs to. So a function with one varying argument, a place in its instance's arrays, becomes
 //! one whose varying argument is a place in the arrays of all. It calls itself likewise.
 
+use std::collections::{HashMap, HashSet};
+
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{
     DType, Dim, Entity, FuncBuilder, FuncId, Function, Module, Op, Signature, Type, Value,
@@ -23,8 +25,22 @@ pub(super) struct Joined {
     call: Call,
 }
 
+/// The functions on the arrays of all instances.
+#[derive(Default)]
+pub(super) struct AllJoined {
+    made: HashMap<FuncId, Joined>,
+    /// Calls for which there is none.
+    refused: HashSet<(FuncId, Call)>,
+    /// The number of functions that are being made, each for a call in the one before.
+    depth: usize,
+}
+
+/// The most functions that are made within each other: a chain of calls may be longer than the
+/// stack.
+const MAX_DEPTH: usize = 32;
+
 /// The arguments of a call of such a function.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Call {
     /// By parameter: the number of the ranges that part an array of all instances; none of what they
     /// share, and of the place.
@@ -216,16 +232,37 @@ impl Context<'_> {
         };
         let home = home.ok_or(Refusal::Call)?;
         let call = Call { ranges, node, home };
-        if let Some(known) = self.joined.borrow().get(&callee) {
-            let is_same = known.call == call;
-            return is_same.then(|| known.clone()).ok_or(Refusal::Call);
+        let refused = (callee, call.clone());
+        {
+            let all = self.joined.borrow();
+            if let Some(known) = all.made.get(&callee) {
+                let is_same = known.call == call;
+                return is_same.then(|| known.clone()).ok_or(Refusal::Call);
+            }
+            if all.depth == MAX_DEPTH || all.refused.contains(&refused) {
+                return Err(Refusal::Call);
+            }
         }
+        let made = self.make_joined(callee, call);
+        if made.is_err() {
+            self.joined.borrow_mut().refused.insert(refused);
+        }
+        made
+    }
+
+    fn make_joined(&self, callee: FuncId, call: Call) -> Result<Joined> {
         let source = &self.module.functions[callee];
         let (sig, ragged) = signature(source, &call)?;
         let id = self.made.borrow_mut().declare(sig.clone());
         let joined = Joined { id, call };
-        self.joined.borrow_mut().insert(callee, joined.clone());
-        match self.body(source, sig, ragged, &joined.call) {
+        {
+            let mut all = self.joined.borrow_mut();
+            all.made.insert(callee, joined.clone());
+            all.depth += 1;
+        }
+        let body = self.body(source, sig, ragged, &joined.call);
+        self.joined.borrow_mut().depth -= 1;
+        match body {
             Ok(function) => {
                 self.made.borrow_mut().functions[id] = function;
                 Ok(joined)
@@ -242,7 +279,7 @@ impl Context<'_> {
         let first = first.index();
         self.made.borrow_mut().functions.truncate(first);
         let mut joined = self.joined.borrow_mut();
-        joined.retain(|_, made| made.id.index() < first);
+        joined.made.retain(|_, made| made.id.index() < first);
         self.calls.borrow_mut().forget(first);
     }
 

@@ -48,15 +48,16 @@ mod stack;
 mod state;
 mod unsafe_empty;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Inst, Loc, Module, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Function, Inst, Loc, Module, Type, Value};
 
 use crate::batch::{Refusal, Result};
+use crate::callgraph::Components;
 pub use blocks::{Block, Counted};
-use joined::Joined;
+use joined::AllJoined;
 pub use ports::{offsets_name, shapes_name};
 use ports::{outputs, parameters, signature};
 use set::Set;
@@ -84,6 +85,8 @@ pub struct BatchOptions {
     pub max_frames: Option<usize>,
     /// Recursions that go level by level go by frames, too: to compare the two.
     pub prefers_frames: bool,
+    /// Loops over rows go level by level also where that hardly pays: to compare the two.
+    pub prefers_levels: bool,
 }
 
 /// An instruction that is evaluated for one instance after the other.
@@ -116,9 +119,11 @@ struct Functions {
     /// The module for many instances, to which functions are added.
     made: RefCell<Module>,
     /// The functions on the arrays of all instances, by those on the arrays of one.
-    joined: RefCell<HashMap<FuncId, Joined>>,
+    joined: RefCell<AllJoined>,
     /// The functions that evaluate calls for a set of instances.
     calls: RefCell<calls::Calls>,
+    /// The call graph of the program for one.
+    components: OnceCell<Components>,
 }
 
 /// Facts that all sets of a function share.
@@ -127,9 +132,10 @@ struct Context<'a> {
     /// The module for many instances, to which functions are added.
     made: &'a RefCell<Module>,
     /// The functions on the arrays of all instances, by those on the arrays of one.
-    joined: &'a RefCell<HashMap<FuncId, Joined>>,
+    joined: &'a RefCell<AllJoined>,
     /// The functions that evaluate calls for a set of instances.
     calls: &'a RefCell<calls::Calls>,
+    components: &'a OnceCell<Components>,
     /// Named sizes that differ by instance.
     ragged: HashSet<Arc<str>>,
     one_by_one: RefCell<Vec<OneByOne>>,
@@ -146,6 +152,7 @@ impl<'a> Context<'a> {
             made: &functions.made,
             joined: &functions.joined,
             calls: &functions.calls,
+            components: &functions.components,
             ragged: HashSet::new(),
             one_by_one: RefCell::default(),
             blocks: RefCell::default(),
@@ -156,6 +163,12 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
+    /// The call graph of the program for one.
+    fn components(&self) -> &Components {
+        self.components
+            .get_or_init(|| Components::of_module(self.module))
+    }
+
     /// May a size of the source differ by instance?
     fn differs(&self, dim: &Dim) -> bool {
         let Some(expr) = dim.as_expr() else {

@@ -12,26 +12,55 @@ impl Set<'_> {
         let view = LoopView::of(self.source, inst).ok_or(Refusal::LoopEnd)?;
         let inits: Result<Vec<Lane>> = view.inits.iter().map(|v| self.value(*v)).collect();
         let inits = inits?;
+        let Ok(Some(reads)) = self.row_loop(inst, &view, &inits) else {
+            return self.by_iterations(b, inst, &view, &inits);
+        };
         let mark = self.mark(b);
-        match self.by_levels(b, inst, &view, &inits) {
-            Ok(Some(lanes)) => return Ok(lanes),
-            Ok(None) => {}
-            Err(_) => self.rollback(b, &mark),
+        if self.levels_pay(&view) {
+            let by_levels = self.levels_of(b, &view, &reads, &inits);
+            if by_levels.is_err() {
+                self.rollback(b, &mark);
+                return self.by_iterations(b, inst, &view, &inits);
+            }
+            return by_levels;
         }
+        let needs_instance = self.needs_instance;
+        let lanes = self.by_iterations(b, inst, &view, &inits);
+        if lanes.is_ok() && !self.has_notes_since(&mark) {
+            return lanes;
+        }
+        // It would go one by one, in whole or in part.
+        self.rollback(b, &mark);
+        if let Ok(lanes) = self.levels_of(b, &view, &reads, &inits) {
+            self.needs_instance = needs_instance;
+            return Ok(lanes);
+        }
+        self.rollback(b, &mark);
+        self.by_iterations(b, inst, &view, &inits)
+    }
+
+    /// A loop iteration by iteration.
+    fn by_iterations(
+        &mut self,
+        b: &mut FuncBuilder,
+        inst: Inst,
+        view: &LoopView,
+        inits: &[Lane],
+    ) -> Result<Vec<Lane>> {
         let ends = [view.trip, view.cond].into_iter().flatten();
         let ends: Result<Vec<Lane>> = ends.map(|v| self.value(v)).collect();
         let mut found = Found {
             kinds: inits.iter().map(|&lane| Kind::of(lane)).collect(),
             parts: ends?.iter().any(|lane| !lane.is_same()),
         };
-        let given = self.given(&view, &inits);
+        let given = self.given(view, inits);
         if let Some(known) = self.kinds.borrow().loops.get(&inst) {
             known.extend(&mut found, &given);
         }
         // A carried value differs by instance if its first value or that of any iteration does.
         loop {
             if found.parts {
-                self.open_sizes(&view, &mut found)?;
+                self.open_sizes(view, &mut found)?;
             }
             let mark = self.mark(b);
             let now = (found.kinds.clone(), found.parts);
@@ -40,8 +69,8 @@ impl Set<'_> {
                 .borrow_mut()
                 .retain(|p, _| !view.params.contains(p));
             let lanes = match found.parts {
-                true => self.until_all_left(b, &view, &inits, &mut found),
-                false => self.all_alike(b, &view, &inits, &mut found),
+                true => self.until_all_left(b, view, inits, &mut found),
+                false => self.all_alike(b, view, inits, &mut found),
             };
             if let Err(Refusal::MayFail) = lanes {
                 self.needs_instance |= self.may_be_empty;

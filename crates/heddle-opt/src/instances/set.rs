@@ -9,6 +9,7 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Dim, FuncBuilder, FuncId, Function, Inst, Op, Region, Tensor, Type, Value};
 
 use super::Context;
+use super::blocks::Owner;
 use super::carried::Forms;
 use super::flat::Whole;
 use super::joined::Activation;
@@ -33,6 +34,8 @@ pub(super) struct Known {
     pub guarded: HashSet<Region>,
     /// The forms that loops carry.
     pub loops: HashMap<Inst, Forms>,
+    /// The instructions of all regions, once one is asked for.
+    pub owners: Option<HashMap<Region, Owner>>,
 }
 
 /// Some of the instances, which evaluate instructions together.
@@ -109,7 +112,7 @@ impl<'a> Set<'a> {
         known: Lanes,
     ) -> Result<Set<'a>> {
         let count = b.size(ids, 0)?;
-        self.context.mark_region(b, count, self.source, regions);
+        self.mark_region(b, count, regions);
         let mut set = Set::new(self.source, self.context, count, Dim::UNKNOWN);
         set.kinds = Rc::clone(&self.kinds);
         set.is_after = self.is_after;
@@ -186,6 +189,11 @@ impl<'a> Set<'a> {
         self.context.one_by_one.borrow_mut().truncate(to.notes);
     }
 
+    /// Does anything that was built since then go one by one?
+    pub fn has_notes_since(&self, mark: &Mark) -> bool {
+        self.context.one_by_one.borrow().len() > mark.notes
+    }
+
     /// Evaluates a region's instructions; gives what it yields.
     pub fn region(&mut self, b: &mut FuncBuilder, region: Region) -> Result<Vec<Lane>> {
         let data = &self.source.regions[region];
@@ -215,7 +223,7 @@ impl<'a> Set<'a> {
         let mark = self.mark(b);
         let lanes = match self.together(b, inst) {
             Ok(lanes) => lanes,
-            Err(refusal) if self.now.is_some() || self.needs_instance => return Err(refusal),
+            Err(refusal) if self.now.is_some() || self.is_refused() => return Err(refusal),
             Err(refusal) => {
                 self.rollback(b, &mark);
                 match self.inst_padded(b, inst) {
@@ -239,6 +247,11 @@ impl<'a> Set<'a> {
             self.values.insert(value, lane);
         }
         Ok(())
+    }
+
+    /// Must the set be evaluated anew: only if it has instances, or once a callee is made?
+    fn is_refused(&self) -> bool {
+        self.needs_instance || self.context.awaits_callee()
     }
 
     /// Evaluates an instruction for all instances at once.

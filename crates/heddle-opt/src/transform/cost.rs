@@ -134,11 +134,6 @@ pub fn elements(ty: &Type, unknown: f64) -> f64 {
     shape.map_or(unknown, |s| s.iter().map(|d| size(d, unknown)).product())
 }
 
-/// Is an op a sum of products, whose weights a batch reads once?
-pub fn is_contraction(op: &Op) -> bool {
-    matches!(op, Op::Dot | Op::Conv { .. })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

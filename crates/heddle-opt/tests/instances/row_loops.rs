@@ -2,10 +2,12 @@
 
 use heddle_interp::run_counted;
 use heddle_ir::{Datum, text};
+use heddle_opt::{BatchOptions, batch_instances_with};
 
 use super::Form::{self, Ragged, Shared, Stacked};
 use super::common::Random;
-use super::{compare, f32s, gathered, i64s, options};
+use super::common::many::compare_made;
+use super::{f32s, gathered, i64s, options};
 
 /// Children of each vertex.
 type Graph = Vec<Vec<i64>>;
@@ -99,10 +101,26 @@ fn chain(size: i64) -> Graph {
         .collect()
 }
 
-/// Steps and activations of the first loop, in a run of all.
+/// By levels, though there are no products in these loops.
+const LEVELS: BatchOptions = BatchOptions {
+    max_frames: None,
+    prefers_frames: false,
+    prefers_levels: true,
+};
+
+/// Steps and activations of the first loop, in a run of all, by levels.
 fn steps(program: &str, forms: &[Form], all: &[Vec<Datum>]) -> (u64, u64) {
+    steps_with(program, forms, all, LEVELS)
+}
+
+fn steps_with(
+    program: &str,
+    forms: &[Form],
+    all: &[Vec<Datum>],
+    choices: BatchOptions,
+) -> (u64, u64) {
     let module = text::parse(program).unwrap_or_else(|e| panic!("{e}"));
-    let batch = compare(&module, forms, all).expect("each instance runs");
+    let batch = compare_made(&module, forms, all, choices).expect("each instance runs");
     let left: Vec<_> = batch
         .one_by_one
         .iter()
@@ -192,9 +210,51 @@ fn an_index_out_of_range_stops_the_run() {
         ]
     };
     let all = [made(2), made(3)];
-    let batch = heddle_opt::batch_instances(&module, &[Ragged; 4]).expect("a batch");
+    let batch = batch_instances_with(&module, &[Ragged; 4], LEVELS).expect("a batch");
     let given = gathered(&[Ragged; 4], &all, &all[0]);
     heddle_interp::run(&batch.module, &given, &options()).expect_err("row 3 of 3");
     let given = gathered(&[Ragged; 4], &all[..1], &all[0]);
     heddle_interp::run(&batch.module, &given, &options()).expect("runs");
+}
+
+/// Steps of the loop over vertices with this body for 5 graphs of 19 vertices, and the greatest height.
+fn steps_of(next: &str) -> (u64, u64) {
+    let program = format!(
+        "
+fn @main(%x: f32[n], %below: i64[n], %w: f32[2,2]) -> (%h: f32[n,2]) {{
+  %n = squeeze(shape(%x), axes=[0])
+  %z: f32[n,2] = broadcast(0.0, concat(shape(%x), [2], axis=0))
+  %h: f32[n,2] = loop %v trip %n carry (%s: f32[n,2] = %z) {{
+    %own = reshape(gather(%x, %v, axis=0), [1,1])
+    %one = unsqueeze(gather(%s, gather(%below, %v, axis=0), axis=0), axes=[0])
+    %y = tanh(add({next}, %own))
+    continue carry update_slice(%s, %y, concat(unsqueeze(%v, axes=[0]), [0], axis=0))
+  }}
+  return %h
+}}"
+    );
+    let mut random = Random(3);
+    let w = heddle_ir::Tensor::from_slice(vec![2, 2], &[0.5f32, -0.25, 0.75, 0.25]);
+    let mut highest = 0;
+    let mut made = || {
+        let below: Vec<i64> = (0..19).map(|v| random.below(v.max(1)) as i64).collect();
+        let mut heights = vec![0];
+        (1..19).for_each(|v| heights.push(heights[below[v] as usize] + 1));
+        highest = highest.max(heights.iter().max().copied().unwrap_or(0) + 1);
+        let x: Vec<f32> = (0..19).map(|_| random.below(64) as f32 / 32.0).collect();
+        vec![f32s(&x), i64s(&below), Datum::Tensor(w.clone())]
+    };
+    let all: Vec<_> = (0..5).map(|_| made()).collect();
+    let forms = [Ragged, Ragged, Shared];
+    let (steps, _) = steps_with(&program, &forms, &all, BatchOptions::default());
+    (steps, highest)
+}
+
+#[test]
+fn levels_are_found_where_there_are_products() {
+    let (steps, highest) = steps_of("dot(%one, %w)");
+    assert_eq!(steps, highest);
+    // Without products the rows of an iteration are one step, in which nothing waits for an order.
+    let (steps, _) = steps_of("mul(%one, 0.5)");
+    assert_eq!(steps, 19);
 }

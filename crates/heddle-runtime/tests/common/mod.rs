@@ -144,7 +144,7 @@ pub fn cached(folder: &Path) -> BuildOptions {
 pub fn build(name: &str, text: &str, plan: Plan) -> Arc<Program> {
     let options = BuildOptions {
         cache: CacheChoice::Off,
-        optimize: 1,
+        optimize: Some(1),
         ..BuildOptions::default()
     };
     Arc::new(Program::build(&source(name, text, plan), &options).unwrap_or_else(|e| panic!("{e}")))

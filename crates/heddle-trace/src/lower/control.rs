@@ -123,38 +123,6 @@ impl<'m> Lower<'m> {
         )
     }
 
-    /// `check`: values, which stop the run with a message unless the predicate holds.
-    pub(super) fn check(
-        &mut self,
-        f: &mut Frame<'m>,
-        node: &'m Node,
-        scope: &mut Scope,
-    ) -> Results {
-        let [predicate, Arg::Str(message), Arg::List(checked)] = &node.args[..] else {
-            let message = "it takes a predicate, a message and a list of values";
-            return Err(OpError::Invalid(message.into()).into());
-        };
-        let predicate = scope.value(&mut f.b, predicate, self.constants)?;
-        let predicate = truth(f, predicate)?;
-        let mut values = vec![];
-        for value in checked {
-            values.push(scope.value(&mut f.b, value, self.constants)?);
-        }
-        if let Some(true) = f.b.func().constant(predicate).and_then(|t| t.truth()) {
-            return Ok(values);
-        }
-        self.open(f, &[])?;
-        let holds = self.close(f, &values);
-        self.open(f, &[])?;
-        let mut failures = vec![];
-        for value in values {
-            let ty = f.b.ty(value).clone();
-            failures.push(f.b.failure(message, &ty)?);
-        }
-        let fails = self.close(f, &failures);
-        Ok(f.b.if_(predicate, holds, fails)?)
-    }
-
     /// An `if` of two arms, or the arm that is known to be taken.
     fn branch(
         &mut self,
@@ -500,7 +468,7 @@ impl<'m> Lower<'m> {
         }
     }
 
-    fn open(
+    pub(super) fn open(
         &mut self,
         f: &mut Frame<'m>,
         params: &[Type],
@@ -515,7 +483,7 @@ impl<'m> Lower<'m> {
         }
     }
 
-    fn close(&mut self, f: &mut Frame<'m>, yields: &[Value]) -> Region {
+    pub(super) fn close(&mut self, f: &mut Frame<'m>, yields: &[Value]) -> Region {
         self.regions -= 1;
         f.b.end_region(yields)
     }

@@ -1,6 +1,7 @@
 //! Modules and functions.
 
 mod call;
+mod check;
 mod control;
 mod node;
 
@@ -17,6 +18,8 @@ use crate::ops;
 use crate::read::graphs;
 use crate::scope::{Bound, Constants, Scope, dtype, no_constant, part};
 use crate::size::Expr;
+
+pub use check::ASSERTIONS;
 
 /// Targets of control flow, which are lowered here.
 pub const TARGETS: &[&str] = &[
@@ -136,7 +139,7 @@ pub struct Frame<'m> {
 
 impl<'m> Lower<'m> {
     fn signature(&self, name: &str, graph: &Graph, is_keyed: bool) -> Result<Signature> {
-        let mut names = HashSet::new();
+        let mut names = HashMap::new();
         let symbols = stated_names(graph)?;
         let mut params = vec![];
         for input in &graph.inputs {
@@ -146,7 +149,7 @@ impl<'m> Lower<'m> {
         if is_keyed {
             params.push((unique("key", &mut names), Type::scalar(DType::U64)));
         }
-        let mut names = HashSet::new();
+        let mut names = HashMap::new();
         let values = values_of(graph);
         let mut results = vec![];
         for (i, output) in graph.outputs.iter().enumerate() {
@@ -254,7 +257,11 @@ impl<'m> Lower<'m> {
                 results.push(value.map_err(|e| wrong(f, e))?);
             }
         }
-        Ok(results)
+        self.asserted(f, &scope, results)
+            .map_err(|stop| match stop {
+                Stop::Here(error) => wrong(f, error),
+                Stop::Inner(error) => error,
+            })
     }
 
     fn node(
@@ -345,7 +352,8 @@ fn unsupported(module: &graph::Module) -> Vec<UnsupportedOp> {
     fn visit(function: &str, graph: &Graph, found: &mut Vec<UnsupportedOp>) {
         for node in &graph.nodes {
             let target = node.target.as_str();
-            if !TARGETS.contains(&target) && !ops::is_target(target) {
+            let is_here = TARGETS.iter().chain(ASSERTIONS).any(|t| *t == target);
+            if !is_here && !ops::is_target(target) {
                 note(found, place(function, node), None);
             }
             for inner in graphs(node) {
@@ -452,13 +460,16 @@ fn values_of(graph: &Graph) -> HashMap<i64, &graph::Value> {
         .collect()
 }
 
-fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+fn unique(name: &str, taken: &mut HashMap<String, usize>) -> String {
     let mut found = name.to_owned();
-    let mut number = 1;
-    while !taken.insert(found.clone()) {
+    // The last number that a repetition of the name has.
+    let mut number = taken.get(name).copied().unwrap_or(1);
+    while taken.contains_key(&found) {
         number += 1;
         found = format!("{name}_{number}");
     }
+    taken.insert(name.to_owned(), number);
+    taken.insert(found.clone(), 1);
     found
 }
 

@@ -2,7 +2,7 @@
 
 use heddle_ir::Value;
 
-use super::{Frame, Lower};
+use super::{ASSERTIONS, Frame, Lower};
 use crate::error::{OpError, Stop};
 use crate::graph::Node;
 use crate::ops::{self, NodeCx};
@@ -30,6 +30,7 @@ impl<'m> Lower<'m> {
             "switch" => self.switch(f, node, scope),
             "while_loop" => self.while_loop(f, node, scope, false),
             "while_loop_stack_output" => self.while_loop(f, node, scope, true),
+            target if ASSERTIONS.contains(&target) => self.assertion(f, node, scope),
             target => {
                 if !ops::is_target(target) {
                     let message = "there is no lowering of it";

@@ -94,10 +94,20 @@ impl<'a> NodeCx<'a> {
         })
     }
 
-    /// A list of arrays.
+    /// A list of arrays of one kind: integers among them have no imaginary part, either.
     pub fn values(&mut self, i: usize, name: &str) -> Result<Vec<Value>> {
-        let list = self.list(i, name)?;
-        list.iter().map(|arg| self.value_of(arg)).collect()
+        let mut values = vec![];
+        for arg in self.list(i, name)? {
+            let x = self.value_of(arg)?;
+            values.push(match self.part == Some(1) && !self.is_complex(arg) {
+                true => {
+                    let zero = self.like(x, 0.0)?;
+                    self.broadcast_like(zero, x)?
+                }
+                false => x,
+            });
+        }
+        Ok(values)
     }
 
     /// A list of arrays, some of which may be left out.

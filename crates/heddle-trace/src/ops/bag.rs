@@ -38,12 +38,16 @@ fn bags(cx: &mut NodeCx) -> Result<Vec<Value>> {
     }
     let stated = cx.dtype(starts)?;
     let (places, starts) = (as_places(cx, places)?, cx.cast(starts, DType::I64)?);
+    let [places, starts] = checked(cx, places, starts)?;
     let mut count = cx.size(starts, 0)?;
     let has_end = cx.flag(7, "include_last_offset", false)?;
     if has_end {
         count = cx.int_sub(count, 1)?;
     }
     let bag = bag_of(cx, places, starts, count)?;
+    // Without bags, indices are written to a row that is cut off.
+    let room = cx.int_max(count, 1)?;
+    let row = cx.at_least(bag, 0.0)?;
     let one = cx.b.i64(1);
     let many = [cx.size(places, 0)?];
     let mut weight = cx.filled(one, &many)?;
@@ -60,18 +64,18 @@ fn bags(cx: &mut NodeCx) -> Result<Vec<Value>> {
         weight = cx.mul(weight, is_before)?;
     }
     let zero = cx.b.i64(0);
-    let zeros = cx.filled(zero, &[count])?;
-    let sizes = write(cx, zeros, bag, weight, ScatterReduce::Add)?;
+    let zeros = cx.filled(zero, &[room])?;
+    let sizes = write(cx, zeros, row, weight, ScatterReduce::Add)?;
 
     let dtype = cx.dtype(table)?;
     let rows = cx.gather(table, places, 0)?;
     let rows = cx.widen(rows)?;
     let is_read = cx.compare_with(CompareOp::Gt, weight, 0.0)?;
     let is_read = cx.unsqueeze(is_read, &[1])?;
-    let shape = [count, cx.size(table, 1)?];
+    let shape = [room, cx.size(table, 1)?];
     let zero = cx.like(rows, 0.0)?;
-    let (mut made, mut best) = match mode {
-        MAX => maxima(cx, rows, places, bag, is_read, sizes, &shape)?,
+    let (mut made, best) = match mode {
+        MAX => maxima(cx, rows, places, row, is_read, sizes, &shape)?,
         _ => {
             let mut rows = cx.select(is_read, rows, zero)?;
             if let Some(factors) = factors {
@@ -82,8 +86,8 @@ fn bags(cx: &mut NodeCx) -> Result<Vec<Value>> {
             }
             let zeros = cx.filled(zero, &shape)?;
             let zero = cx.b.i64(0);
-            let none = cx.filled(zero, &[count])?;
-            (write(cx, zeros, bag, rows, ScatterReduce::Add)?, none)
+            let none = cx.filled(zero, &[room])?;
+            (write(cx, zeros, row, rows, ScatterReduce::Add)?, none)
         }
     };
     if mode == MEAN {
@@ -93,6 +97,13 @@ fn bags(cx: &mut NodeCx) -> Result<Vec<Value>> {
         let number = cx.unsqueeze(number, &[1])?;
         made = cx.div(made, number)?;
     }
+    let mut by_bag = [made, sizes, best];
+    if !matches!(count, Int::Const(1..)) {
+        for value in &mut by_bag {
+            *value = cx.slice(*value, 0, 0.into(), count, 1.into())?;
+        }
+    }
+    let [made, sizes, mut best] = by_bag;
     // PyTorch's graphs state if the bags of indices are wanted.
     let is_empty = |i: usize| {
         let stated = cx.node.results.get(i);
@@ -111,6 +122,38 @@ fn bags(cx: &mut NodeCx) -> Result<Vec<Value>> {
         cx.cast(sizes, stated)?,
         cx.cast(best, stated)?,
     ])
+}
+
+/// Indices and offsets that stop the run where PyTorch refuses them; the table's size bounds the indices as they are read.
+fn checked(cx: &mut NodeCx, places: Value, starts: Value) -> Result<[Value; 2]> {
+    let is_place = cx.compare_with(CompareOp::Ge, places, 0.0)?;
+    let holds = cx.all(is_place)?;
+    let both = cx.stop_unless(holds, "an index of a bag is negative", [places, starts])?;
+
+    let [places, starts] = both;
+    let first = cx.slice(starts, 0, 0.into(), 1.into(), 1.into())?;
+    let is_zero = cx.compare_with(CompareOp::Eq, first, 0.0)?;
+    let holds = cx.all(is_zero)?;
+    let both = cx.stop_unless(holds, "the first offset of bags is not 0", [places, starts])?;
+
+    let [places, starts] = both;
+    let before = cx.slice(starts, 0, 0.into(), (-1).into(), 1.into())?;
+    let behind = cx.slice(starts, 0, 1.into(), i64::MAX.into(), 1.into())?;
+    let ascends = cx.compare(CompareOp::Le, before, behind)?;
+    let holds = cx.all(ascends)?;
+    let message = "an offset of bags is less than the one before it";
+    let both = cx.stop_unless(holds, message, [places, starts])?;
+
+    let [places, starts] = both;
+    let size = cx.size(places, 0)?;
+    let size = cx.int_value(size);
+    let fits = cx.compare(CompareOp::Le, starts, size)?;
+    let holds = cx.all(fits)?;
+    cx.stop_unless(
+        holds,
+        "an offset of bags is behind the indices",
+        [places, starts],
+    )
 }
 
 /// The bag of each index: how many bags begin at or before it, less one.

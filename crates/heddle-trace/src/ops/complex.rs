@@ -3,10 +3,10 @@
 //! An operator whose result is complex, or one of whose arrays is, is looked up here. Those that only move or add up elements are
 //! lowered once for each part, by their own lowering of real numbers.
 
-use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_ir::{Emit, Value};
 
-use super::args::Number;
+use super::args::{Int, Number};
 use super::cx::NodeCx;
 use super::{OpFn, Table, fourier};
 use crate::error::{OpError, Result, invalid, refuse};
@@ -35,14 +35,20 @@ pub(super) const OPS: Table = &[
         let (re, im) = (cx.unary(UnaryOp::Abs, re)?, cx.unary(UnaryOp::Abs, im)?);
         let most = cx.binary(BinaryOp::Max, re, im)?;
         let least = cx.binary(BinaryOp::Min, re, im)?;
-        let is_zero = cx.compare_with(heddle_ir::op::CompareOp::Eq, most, 0.0)?;
+        let is_zero = cx.compare_with(CompareOp::Eq, most, 0.0)?;
         let one = cx.like(most, 1.0)?;
         let divisor = cx.select(is_zero, one, most)?;
         let ratio = cx.div(least, divisor)?;
         let square = cx.mul(ratio, ratio)?;
         let sum = cx.plus(square, 1.0)?;
         let root = cx.unary(UnaryOp::Sqrt, sum)?;
-        Ok(vec![cx.mul(most, root)?])
+        let length = cx.mul(most, root)?;
+        // An infinite part outweighs one that is no number.
+        let infinite = cx.like(re, f64::INFINITY)?;
+        let is_infinite = [re, im].map(|part| cx.compare(CompareOp::Eq, part, infinite));
+        let [re, im] = is_infinite;
+        let is_infinite = cx.binary(BinaryOp::Or, re?, im?)?;
+        Ok(vec![cx.select(is_infinite, infinite, length)?])
     }),
     ("add.Tensor", |cx| sum(cx, BinaryOp::Add)),
     ("angle", |cx| {
@@ -63,7 +69,7 @@ pub(super) const OPS: Table = &[
     ("mul.Scalar", product),
     ("mul.Tensor", product),
     ("sub.Tensor", |cx| sum(cx, BinaryOp::Sub)),
-    ("view_as_complex", |cx| Ok(vec![cx.value(0, "self")?])),
+    ("view_as_complex", of_pairs),
     ("view_as_real", |cx| {
         let (re, im) = cx.complex(0, "self")?;
         Ok(vec![cx.join(re, im)?])
@@ -170,6 +176,26 @@ impl NodeCx<'_> {
         let dtype = self.dtype(like)?;
         let operand = self.operand(i, "other")?;
         Ok(Some(self.as_type(operand, dtype)?))
+    }
+}
+
+/// Pairs along a last axis, as complex numbers.
+fn of_pairs(cx: &mut NodeCx) -> Result<Vec<Value>> {
+    let pairs = cx.value(0, "self")?;
+    let mut sizes = cx.sizes(pairs)?;
+    let Some(last) = sizes.pop() else {
+        return invalid("a number is no pair");
+    };
+    match last {
+        Int::Const(2) => Ok(vec![pairs]),
+        Int::Const(n) => invalid(format!("its last axis has the size {n}, not 2")),
+        Int::Value(n) => {
+            let is_pair = cx.compare_with(CompareOp::Eq, n, 2.0)?;
+            let message = "pairs of real and imaginary parts have a last axis of size 2";
+            let [pairs] = cx.stop_unless(is_pair, message, [pairs])?;
+            sizes.push(2.into());
+            Ok(vec![cx.reshape(pairs, &sizes)?])
+        }
     }
 }
 

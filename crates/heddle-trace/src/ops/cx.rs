@@ -7,6 +7,7 @@ use super::args::Int;
 use crate::error::{OpError, Result, invalid};
 use crate::graph::Node;
 use crate::scope::{Constants, Scope};
+use crate::stop;
 
 /// A node, and the function that its instructions go to.
 pub struct NodeCx<'a> {
@@ -205,6 +206,23 @@ impl NodeCx<'_> {
     /// A vector with axes of size 1 behind it.
     pub fn per_channel(&mut self, x: Value, behind: usize) -> Result<Value> {
         self.unsqueeze(x, &(1..=behind).collect::<Vec<_>>())
+    }
+
+    /// Values that stop the run with a message unless a predicate, `bool[]`, holds.
+    pub fn stop_unless<const N: usize>(
+        &mut self,
+        predicate: Value,
+        message: &str,
+        values: [Value; N],
+    ) -> Result<[Value; N]> {
+        let checked = stop::unless(self.b, predicate, message, &values)?;
+        Ok(checked.try_into().unwrap_or(values))
+    }
+
+    /// Do all elements of a `bool` array hold?
+    pub fn all(&mut self, x: Value) -> Result<Value> {
+        let axes: Vec<usize> = (0..self.rank(x)?).collect();
+        self.reduce(ReduceOp::Min, x, &axes, false)
     }
 
     /// The array that stands for a result that is not asked for: `f32[0]`.

@@ -19,7 +19,7 @@ mod norm;
 mod order;
 mod pad;
 mod pool;
-mod promote;
+pub mod promote;
 mod random;
 mod recurrent;
 mod reduce;

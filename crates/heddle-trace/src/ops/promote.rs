@@ -52,6 +52,11 @@ pub fn join(a: DType, b: DType) -> DType {
     }
 }
 
+/// The type of a result of arrays with axes, of arrays without, and of numbers.
+pub fn of_categories([arrays, scalars, numbers]: [Option<DType>; 3]) -> Option<DType> {
+    combine(arrays, combine(scalars, numbers))
+}
+
 fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
     let (Some(high), Some(low)) = (higher, lower) else {
         return higher.or(lower);
@@ -86,9 +91,7 @@ impl NodeCx<'_> {
             };
             of[category] = Some(of[category].map_or(dtype, |d| join(d, dtype)));
         }
-        let [arrays, scalars, numbers] = of;
-        combine(arrays, combine(scalars, numbers))
-            .ok_or_else(|| OpError::Invalid("it has no operands".into()))
+        of_categories(of).ok_or_else(|| OpError::Invalid("it has no operands".into()))
     }
 
     /// An operand as an array of an element type.

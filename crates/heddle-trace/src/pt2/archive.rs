@@ -168,3 +168,42 @@ fn foreign(names: &[String]) -> Pt2Error {
     let message = "it has no entry `archive_format`".into();
     Pt2Error::Foreign { message }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    #[test]
+    fn all_inflated_entries_have_one_budget() {
+        let mut zip = ZipWriter::new(Cursor::new(vec![]));
+        let zeros = vec![0; 1 << 20];
+        for (name, bytes, method) in [
+            ("archive_format", &b"pt2"[..], CompressionMethod::Stored),
+            ("a", &zeros, CompressionMethod::Deflated),
+            ("b", &zeros, CompressionMethod::Deflated),
+            ("c", &zeros, CompressionMethod::Stored),
+        ] {
+            let options = SimpleFileOptions::default().compression_method(method);
+            zip.start_file(format!("m/{name}"), options).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        let file = zip.finish().unwrap().into_inner();
+        let mut archive = Archive::open(file.into()).unwrap();
+        archive.budget = 3 << 19;
+        assert_eq!(archive.read("a").unwrap().len(), 1 << 20);
+        // Another one, and the same one again.
+        for name in ["b", "a"] {
+            let error = archive.read(name).unwrap_err();
+            assert!(matches!(error, Pt2Error::TooLarge { .. }), "{error}");
+        }
+        assert!(archive.spend(1 << 20).is_err());
+        // Those that are slices of the file take none.
+        assert_eq!(archive.read("c").unwrap().len(), 1 << 20);
+        assert_eq!(archive.budget, 1 << 19);
+    }
+}

@@ -1,5 +1,6 @@
 //! Arguments of nodes, and the forms of operators with graphs.
 
+use super::memory::Ports;
 use super::schema::{
     self, Argument, OptionalTensor, SymBoolArgument, SymFloatArgument, SymIntArgument,
 };
@@ -101,23 +102,29 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Target and arguments of an operator with graphs, as `docs/trace.md` states them.
+    /// Target and arguments of an operator with graphs, as `docs/trace.md` states them, and where the arrays of its graphs lie.
     pub fn higher_order(
         &mut self,
         name: &str,
         node: &'s schema::Node,
         function: &str,
-    ) -> Result<(String, Vec<Arg>), Stop> {
-        let mut args = vec![];
+    ) -> Result<(String, Vec<Arg>, Vec<Ports>), Stop> {
+        let (mut args, mut within) = (vec![], vec![]);
         for input in &node.inputs {
             args.push(match &input.arg {
-                Argument::AsGraph(inner) => Arg::Graph(self.nested(&inner.graph, function)?),
+                Argument::AsGraph(inner) => {
+                    let (graph, ports) = self.nested(&inner.graph, function)?;
+                    within.push(ports);
+                    Arg::Graph(graph)
+                }
                 arg => self.arg(arg)?,
             });
         }
         let list = |args: &[Arg]| Arg::List(args.to_vec());
         let target = match name {
-            "cond" | "switch" | "while_loop" | "while_loop_stack_output" => name,
+            "associative_scan" | "cond" | "switch" | "while_loop" | "while_loop_stack_output" => {
+                name
+            }
             "scan" => {
                 if args.iter().any(|arg| matches!(arg, Arg::Bool(true))) {
                     let message = "a scan in reverse order: x.flip(0) scans in reverse";
@@ -138,8 +145,8 @@ impl<'s> Walk<'s> {
                 args = vec![args[1].clone(), list(&args[2..])];
                 name
             }
-            _ => return Ok((format!("higher_order.{name}"), args)),
+            _ => return Ok((format!("higher_order.{name}"), args, within)),
         };
-        Ok((target.to_owned(), args))
+        Ok((target.to_owned(), args, within))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::schema::SymInt;
 use crate::graph::Size;
 
-/// Bytes of an expression.
+/// Bytes of an expression, and of what is made of it: powers repeat their base.
 const MAX_BYTES: usize = 1 << 16;
 /// Nesting of an expression.
 const MAX_DEPTH: usize = 64;
@@ -37,6 +37,7 @@ fn text(srepr: &str, renamed: &Renamed) -> Result<String, String> {
         rest: srepr,
         renamed,
         depth: 0,
+        budget: MAX_BYTES,
     };
     let text = reader.expr()?;
     match reader.rest.trim().is_empty() {
@@ -50,12 +51,20 @@ struct Reader<'t> {
     rest: &'t str,
     renamed: &'t Renamed,
     depth: usize,
+    /// Bytes that names and powers may still take.
+    budget: usize,
 }
 
 impl<'t> Reader<'t> {
     fn error(&self) -> String {
         let shown: String = self.text.chars().take(80).collect();
         format!("the size `{shown}` has no form here")
+    }
+
+    fn spend(&mut self, bytes: Option<usize>) -> Result<(), String> {
+        let rest = bytes.and_then(|n| self.budget.checked_sub(n));
+        self.budget = rest.ok_or_else(|| self.error())?;
+        Ok(())
     }
 
     fn eat(&mut self, token: char) -> bool {
@@ -98,6 +107,10 @@ impl<'t> Reader<'t> {
                     args.push(self.expr()?);
                 }
                 self.eat(')').then_some(()).ok_or_else(|| self.error())?;
+                if let ("Pow" | "PowByNatural", [base, exponent]) = (head, &args[..]) {
+                    let count = exponent.parse().ok();
+                    self.spend(count.and_then(|n: usize| base.len().checked_mul(n)))?;
+                }
                 joined(head, &args).ok_or_else(|| self.error())?
             }
         };
@@ -121,7 +134,9 @@ impl<'t> Reader<'t> {
         }
         self.rest = &self.rest[close + 1..];
         self.depth -= 1;
-        Ok(self.renamed.get(name).map_or(name, |n| n).to_owned())
+        let name = self.renamed.get(name).map_or(name, |n| n);
+        self.spend(Some(name.len()))?;
+        Ok(name.to_owned())
     }
 }
 
@@ -167,7 +182,17 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_put_in_are_bounded() {
+        let renamed = Renamed::from([("s0".into(), "n".repeat(MAX_BYTES / 2))]);
+        let sum = |count: usize| format!("Add({})", vec!["Symbol('s0')"; count].join(", "));
+        assert!(text(&sum(2), &renamed).is_ok());
+        assert!(text(&sum(3), &renamed).is_err());
+    }
+
+    #[test]
     fn what_is_no_size_is_refused() {
+        // 8 to the 60th copies.
+        let tower = "Pow(".repeat(60) + "Symbol('s0')" + &", Integer(8))".repeat(60);
         let deep = "Add(".repeat(1000) + "Integer(1)" + &")".repeat(1000);
         let long = "Add(".to_owned() + &"Integer(1), ".repeat(10_000) + "Integer(1))";
         for text in [
@@ -180,6 +205,7 @@ mod tests {
             "Integer(x)",
             "Integer(99999999999999999999)",
             "IntTrueDiv(Integer(1), Integer(2))",
+            &tower,
             "Add()",
             "Add(Integer(1)",
             "Integer(1))",

@@ -4,13 +4,15 @@
 //! change of a view is written back through these operators to the root, and makes a new version; a view of an older version is read by its
 //! operators anew. So a program that changes arrays in place becomes one on values, as PyTorch's own functionalisation makes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use heddle_ir::Dim;
 
+use super::aliasing::Aliasing;
 use super::expr;
-use super::schema::{self, Argument, NamedArgument, TensorMeta};
+use super::schema::{self, Argument, TensorMeta};
 use super::translate::{Bound, Walk};
 use crate::error::{OpError, Result, invalid, refuse};
 use crate::graph::{Arg, Size, Value};
@@ -27,32 +29,29 @@ struct Storage {
     /// The value of the root.
     root: Arg,
     version: u32,
-    /// The operator whose result may lie in this memory.
-    unclear: Option<String>,
+    /// The operator or array because of which other memory may be this, so that a change of it would have to be one of both.
+    may_alias_with: Option<String>,
 }
 
 struct View<'s> {
     storage: usize,
     name: &'s str,
     meta: &'s TensorMeta,
-    /// `None` for the root.
-    step: Option<Step<'s>>,
+    /// The operator, and which of its results this is; `None` for the root.
+    step: Option<(Rc<Step<'s>>, usize)>,
     /// Its value in a version of the storage.
     value: Arg,
     version: u32,
 }
 
-/// The operator that gives a view.
-#[derive(Clone)]
+/// The operator that gives views.
 struct Step<'s> {
     parent: usize,
     target: String,
     /// Arguments behind the first one.
     args: Vec<Arg>,
     kwargs: BTreeMap<String, Arg>,
-    /// All results, and which of them is the view.
     results: Vec<&'s str>,
-    index: usize,
 }
 
 impl Step<'_> {
@@ -69,112 +68,12 @@ impl Step<'_> {
     }
 }
 
-/// Effect of an operator on the memory of its first argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Aliasing {
-    /// Its results are memory of their own.
-    None,
-    /// Its results lie in it.
-    View,
-    /// Likewise, if its elements lie in row-major order. Else PyTorch may copy it.
-    IfDense,
-    /// Likewise, if the type stays.
-    IfSameType,
-    /// It is changed to the result of this operator.
-    Writes(String),
-}
-
-/// Operators whose result lies in their first argument.
-const VIEWS: &[&str] = &[
-    "_reshape_alias.default",
-    "alias.default",
-    "as_strided.default",
-    "broadcast_to.default",
-    "chunk.default",
-    "detach.default",
-    "detach_.default",
-    "diagonal.default",
-    "expand.default",
-    "expand_as.default",
-    "lift_fresh.default",
-    "movedim.int",
-    "movedim.intlist",
-    "narrow.default",
-    "numpy_T.default",
-    "permute.default",
-    "positive.default",
-    "resolve_conj.default",
-    "resolve_neg.default",
-    "select.int",
-    "slice.Tensor",
-    "split.Tensor",
-    "split_with_sizes.default",
-    "squeeze.default",
-    "squeeze.dim",
-    "squeeze.dims",
-    "t.default",
-    "transpose.int",
-    "unbind.int",
-    "unflatten.int",
-    "unfold.default",
-    "unsqueeze.default",
-    "view.default",
-    "view.dtype",
-    "view_as.default",
-];
-
-/// Operators in place that change sizes or memory, and not elements.
-const RESHAPING: &[&str] = &[
-    "as_strided_",
-    "resize_",
-    "resize_as_",
-    "set_",
-    "squeeze_",
-    "swapaxes_",
-    "swapdims_",
-    "t_",
-    "transpose_",
-    "unsqueeze_",
-];
-
-impl Aliasing {
-    pub fn of(target: &str, inputs: &[NamedArgument]) -> Self {
-        let Some(name) = target.strip_prefix("aten.") else {
-            return Aliasing::None;
-        };
-        let flag = |name: &str, of: bool| {
-            let stated = inputs.iter().find(|i| i.name == name).map(|i| &i.arg);
-            matches!(stated, Some(Argument::AsBool(x)) if *x == of)
-        };
-        match name {
-            _ if VIEWS.contains(&name) => Aliasing::View,
-            "dropout.default" if flag("train", false) => Aliasing::View,
-            "reshape.default" | "flatten.using_ints" | "contiguous.default" => Aliasing::IfDense,
-            "to.dtype" | "to.device" | "to.dtype_layout" | "to.other" | "type_as.default"
-                if !flag("copy", true) =>
-            {
-                Aliasing::IfSameType
-            }
-            _ => match name.split_once('.') {
-                Some((op, overload)) if op.ends_with('_') && !op.ends_with("__") => {
-                    Aliasing::Writes(functional(op, overload).unwrap_or_else(|| target.to_owned()))
-                }
-                _ => Aliasing::None,
-            },
-        }
-    }
-}
-
-/// The operator whose result an operator in place writes.
-fn functional(op: &str, overload: &str) -> Option<String> {
-    if RESHAPING.contains(&op) {
-        return None;
-    }
-    let target = match op {
-        "zero_" => "aten.zeros_like.default".to_owned(),
-        _ => format!("aten.{}.{overload}", op.trim_end_matches('_')),
-    };
-    crate::ops::is_target(&target).then_some(target)
+/// Outputs of a nested graph, by what their memory is. Those that are no arrays have memory of their own.
+pub struct Ports {
+    /// It may be that of an input.
+    in_inputs: Vec<bool>,
+    /// It may be that of another output.
+    in_outputs: Vec<bool>,
 }
 
 impl<'s> Memory<'s> {
@@ -183,7 +82,7 @@ impl<'s> Memory<'s> {
         self.storages.push(Storage {
             root: value.clone(),
             version: 0,
-            unclear: None,
+            may_alias_with: None,
         });
         self.views.push(View {
             storage: self.storages.len() - 1,
@@ -194,6 +93,18 @@ impl<'s> Memory<'s> {
             version: 0,
         });
         self.views.len() - 1
+    }
+
+    /// Notes that storages may be one, because of an operator or array.
+    fn note_alias(&mut self, storages: &[usize], by: &str) {
+        for &storage in storages {
+            self.storages[storage].may_alias_with = Some(by.to_owned());
+        }
+    }
+
+    /// Notes that an array of the file may overlap with another one.
+    pub fn note_overlap(&mut self, view: usize, other: &str) {
+        self.note_alias(&[self.views[view].storage], other);
     }
 
     /// The number of arrays.
@@ -220,16 +131,16 @@ impl<'s> Walk<'s> {
         while self.memory.views[at].version != version {
             stale.push(at);
             match &self.memory.views[at].step {
-                Some(step) => at = step.parent,
+                Some((step, _)) => at = step.parent,
                 None => break,
             }
         }
         for view in stale.into_iter().rev() {
             let value = match self.memory.views[view].step.clone() {
                 None => root.clone(),
-                Some(step) => {
+                Some((step, index)) => {
                     let parent = self.memory.views[step.parent].value.clone();
-                    self.replay(&step, parent)?
+                    self.replay(&step, index, parent)?
                 }
             };
             let view = &mut self.memory.views[view];
@@ -239,7 +150,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Appends the operator of a view.
-    fn replay(&mut self, step: &Step<'s>, parent: Arg) -> Result<Arg> {
+    fn replay(&mut self, step: &Step<'s>, index: usize, parent: Arg) -> Result<Arg> {
         let mut args = vec![parent];
         args.extend(step.args.iter().cloned());
         let mut results = vec![];
@@ -247,9 +158,9 @@ impl<'s> Walk<'s> {
             let meta = self.meta(name)?;
             results.push(self.array(name, meta)?);
         }
-        let id = results.get(step.index).map(|r| r.id);
+        let id = results.get(index).map(|r| r.id);
         let id = id.ok_or_else(|| OpError::Invalid("it has no results".into()))?;
-        self.emit(step.target.clone(), args, step.kwargs.clone(), results)?;
+        self.emit_again(step.target.clone(), args, step.kwargs.clone(), results)?;
         Ok(Arg::Value(id))
     }
 
@@ -258,43 +169,42 @@ impl<'s> Walk<'s> {
         &mut self,
         node: &'s schema::Node,
         target: &str,
-        mut args: Vec<Arg>,
+        args: Vec<Arg>,
         kwargs: BTreeMap<String, Arg>,
         aliasing: Aliasing,
     ) -> Result<()> {
+        let parent = self.written(node)?;
         let results = self.results(node)?;
         let names: Vec<&str> = results.iter().filter_map(|(name, _)| *name).collect();
         let values: Vec<Value> = results.into_iter().map(|(_, value)| value).collect();
         let ids: Vec<i64> = values.iter().map(|v| v.id).collect();
         self.emit(target.to_owned(), args.clone(), kwargs.clone(), values)?;
-        let parent = self.written(node)?;
+        let step = Rc::new(Step {
+            parent,
+            target: target.to_owned(),
+            args: args.into_iter().skip(1).collect(),
+            kwargs,
+            results: names.clone(),
+        });
         for (index, (name, id)) in names.iter().zip(ids).enumerate() {
             let meta = self.meta(name)?;
             let value = Arg::Value(id);
             let source = &self.memory.views[parent];
+            let is_same_type = source.meta.dtype == meta.dtype;
             let shares = match aliasing {
-                Aliasing::IfSameType => source.meta.dtype == meta.dtype,
+                Aliasing::IfSameType => is_same_type,
                 Aliasing::IfDense => self.is_dense(source.meta),
+                Aliasing::IfInOrder => false,
                 _ => true,
             };
             let view = if shares {
                 let storage = source.storage;
                 let version = self.memory.storages[storage].version;
-                if index == 0 {
-                    args.remove(0);
-                }
                 self.memory.views.push(View {
                     storage,
                     name,
                     meta,
-                    step: Some(Step {
-                        parent,
-                        target: target.to_owned(),
-                        args: args.clone(),
-                        kwargs: kwargs.clone(),
-                        results: names.clone(),
-                        index,
-                    }),
+                    step: Some((step.clone(), index)),
                     value,
                     version,
                 });
@@ -302,11 +212,14 @@ impl<'s> Walk<'s> {
             } else {
                 let storage = source.storage;
                 let copy = self.memory.fresh(name, meta, value);
-                if aliasing == Aliasing::IfDense && target != "aten.contiguous.default" {
+                let may_share = match aliasing {
+                    Aliasing::IfDense => target != "aten.contiguous.default",
+                    Aliasing::IfInOrder => is_same_type,
+                    _ => false,
+                };
+                if may_share {
                     let copied = self.memory.views[copy].storage;
-                    for storage in [storage, copied] {
-                        self.memory.storages[storage].unclear = Some(target.to_owned());
-                    }
+                    self.memory.note_alias(&[storage, copied], target);
                 }
                 copy
             };
@@ -315,12 +228,91 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
-    /// The array that is a node's first argument.
+    /// The memory of this graph's outputs.
+    pub fn ports(&self) -> Ports {
+        let inputs: HashSet<usize> = self
+            .source
+            .inputs
+            .iter()
+            .flat_map(|i| self.storages(i))
+            .collect();
+        let mut ports = Ports {
+            in_inputs: vec![],
+            in_outputs: vec![],
+        };
+        let outputs: Vec<Option<usize>> = self
+            .source
+            .outputs
+            .iter()
+            .map(|o| self.storages(o).pop())
+            .collect();
+        let mut count = HashMap::new();
+        for storage in outputs.iter().flatten() {
+            *count.entry(*storage).or_insert(0) += 1;
+        }
+        for output in outputs {
+            let storage = |is: &dyn Fn(usize) -> bool| output.is_some_and(is);
+            let is_unclear = storage(&|s| self.memory.storages[s].may_alias_with.is_some());
+            ports
+                .in_inputs
+                .push(is_unclear || storage(&|s| inputs.contains(&s)));
+            ports
+                .in_outputs
+                .push(is_unclear || storage(&|s| count[&s] > 1));
+        }
+        ports
+    }
+
+    /// The storages of an argument's arrays.
+    fn storages(&self, arg: &Argument) -> Vec<usize> {
+        let named: &[schema::Named] = match arg {
+            Argument::AsTensor(tensor) => std::slice::from_ref(tensor),
+            Argument::AsTensors(all) => all,
+            _ => &[],
+        };
+        let names = named.iter().filter_map(|t| self.names.get(t.name.as_str()));
+        names
+            .filter_map(|bound| match bound {
+                Bound::Array(view) => Some(self.memory.views[*view].storage),
+                Bound::Arg(_) => None,
+            })
+            .collect()
+    }
+
+    /// Notes that results of an operator with graphs may lie in its operands, or in each other, as they do in one of its graphs.
+    pub fn note_aliases(&mut self, node: &schema::Node, within: &[Ports]) {
+        let results: Vec<Option<usize>> = match &node.outputs[..] {
+            [all @ Argument::AsTensors(_)] => self.storages(all).into_iter().map(Some).collect(),
+            outputs => outputs.iter().map(|o| self.storages(o).pop()).collect(),
+        };
+        let inputs = node.inputs.iter().map(|i| &i.arg);
+        let operands: Vec<usize> = inputs.flat_map(|arg| self.storages(arg)).collect();
+        for ports in within {
+            let both = ports.in_inputs.iter().zip(&ports.in_outputs);
+            let shared: Vec<bool> = both.map(|(a, b)| *a || *b).collect();
+            let is_shared = |i: usize| match shared.len() == results.len() {
+                true => shared[i],
+                // Its outputs are not the results, as for the condition of a loop.
+                false => shared.contains(&true),
+            };
+            let shared = results.iter().enumerate().filter(|(i, _)| is_shared(*i));
+            let mut storages: Vec<usize> = shared.filter_map(|(_, storage)| *storage).collect();
+            if ports.in_inputs.contains(&true) {
+                storages.extend(&operands);
+            }
+            self.memory.note_alias(&storages, &node.target);
+        }
+    }
+
+    /// The array that is a node's first argument by position.
     fn written(&self, node: &schema::Node) -> Result<usize> {
-        let first = node.inputs.first().map(|input| &input.arg);
-        let Some(Argument::AsTensor(tensor)) = first else {
+        let first = node.inputs.first();
+        let Some(Argument::AsTensor(tensor)) = first.map(|input| &input.arg) else {
             return invalid("its first argument is no array");
         };
+        if first.and_then(|input| input.kind) != Some(schema::POSITIONAL) {
+            return refuse("its first argument is not given by position");
+        }
         match self.names.get(tensor.name.as_str()) {
             Some(Bound::Array(view)) => Ok(*view),
             _ => invalid(format!("`{}` is no array", tensor.name)),
@@ -335,20 +327,25 @@ impl<'s> Walk<'s> {
         form: &str,
     ) -> Result<()> {
         let view = self.written(node)?;
-        let (mut args, mut kwargs) = (vec![], BTreeMap::new());
-        for input in &node.inputs {
-            let arg = self.arg(&input.arg)?;
-            match input.kind {
-                Some(schema::KEYWORD) => {
-                    kwargs.insert(input.name.clone(), arg);
-                }
-                _ => args.push(arg),
-            }
-        }
+        let (args, kwargs) = self.arguments(node)?;
         let (name, meta) = (self.memory.views[view].name, self.memory.views[view].meta);
-        let result = self.array(name, meta)?;
-        let made = Arg::Value(result.id);
+        let mut result = self.array(name, meta)?;
+        let mut made = Arg::Value(result.id);
+        let ty = self.result_type(node, form, meta)?;
+        let stated = std::mem::replace(&mut result.ty, ty);
+        let is_other = result.ty != stated;
         self.emit(form.to_owned(), args, kwargs, vec![result])?;
+        if is_other {
+            let kwargs = BTreeMap::from([("dtype".to_owned(), Arg::DType(stated))]);
+            let result = self.array(name, meta)?;
+            let wide = std::mem::replace(&mut made, Arg::Value(result.id));
+            self.emit(
+                "aten._to_copy.default".to_owned(),
+                vec![wide],
+                kwargs,
+                vec![result],
+            )?;
+        }
         self.write(view, made, target)?;
         match &node.outputs[..] {
             [Argument::AsTensor(output)] => self.define(&output.name, Bound::Array(view)),
@@ -359,16 +356,16 @@ impl<'s> Walk<'s> {
     /// Makes a value that of an array, and writes it back to its storage.
     fn write(&mut self, view: usize, made: Arg, target: &str) -> Result<()> {
         let storage = self.memory.views[view].storage;
-        if let Some(by) = &self.memory.storages[storage].unclear {
+        if let Some(by) = &self.memory.storages[storage].may_alias_with {
             return refuse(format!(
                 "a change in place of memory that `{by}` may share: write `x = x + y` for `x += y`"
             ));
         }
         let mut updates = vec![(view, made.clone())];
         let (mut at, mut value) = (view, made);
-        while let Some(step) = self.memory.views[at].step.clone() {
+        while let Some((step, index)) = self.memory.views[at].step.clone() {
             let parent = self.read(step.parent)?;
-            value = self.put(&step, parent, value, target)?;
+            value = self.put(&step, index, parent, value, target)?;
             at = step.parent;
             updates.push((at, value.clone()));
         }
@@ -383,7 +380,14 @@ impl<'s> Walk<'s> {
     }
 
     /// The value of a view's parent once the view is `made`.
-    fn put(&mut self, step: &Step<'s>, parent: Arg, made: Arg, target: &str) -> Result<Arg> {
+    fn put(
+        &mut self,
+        step: &Step<'s>,
+        index: usize,
+        parent: Arg,
+        made: Arg,
+        target: &str,
+    ) -> Result<Arg> {
         let meta = self.memory.views[step.parent].meta;
         let name = step.target.strip_prefix("aten.").unwrap_or(&step.target);
         let refused = || {
@@ -436,7 +440,7 @@ impl<'s> Walk<'s> {
                 let Some(dim) = step.int(0, "dim", 0) else {
                     return refused();
                 };
-                args.extend([parent, made, Arg::Int(dim), Arg::Int(step.index as i64)]);
+                args.extend([parent, made, Arg::Int(dim), Arg::Int(index as i64)]);
                 "aten.select_scatter.default"
             }
             "view.default" | "reshape.default" | "flatten.using_ints" | "unflatten.int"
@@ -472,7 +476,7 @@ impl<'s> Walk<'s> {
         };
         let result = self.array(self.memory.views[step.parent].name, meta)?;
         let value = Arg::Value(result.id);
-        self.emit(target.to_owned(), args, BTreeMap::new(), vec![result])?;
+        self.emit_again(target.to_owned(), args, BTreeMap::new(), vec![result])?;
         Ok(value)
     }
 
@@ -515,10 +519,11 @@ impl<'s> Walk<'s> {
 
     /// `batch_norm` with its next running statistics.
     pub fn training_norm(&mut self, node: &'s schema::Node) -> Result<()> {
-        let mut args = vec![];
-        for input in node.inputs.iter().take(8) {
-            args.push(self.arg(&input.arg)?);
+        let (mut args, kwargs) = self.arguments(node)?;
+        if !kwargs.is_empty() {
+            return refuse("arguments that are not given by position");
         }
+        args.truncate(8);
         let stats = [3, 4].map(|i: usize| match node.inputs.get(i).map(|i| &i.arg) {
             Some(Argument::AsTensor(t)) => self.names.get(t.name.as_str()).cloned(),
             _ => None,

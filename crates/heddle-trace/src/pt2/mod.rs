@@ -3,12 +3,14 @@
 //! [`load`] translates the graph to the neutral one of [`crate::graph`] and lowers that. No pickle is read and nothing is unpacked.
 //!
 //! - `archive` entries, with bounds; `json`, `schema` the texts; `weights` arrays;
-//! - `translate` graphs, `args` arguments, `memory` changes in place, which become values; `expr` sizes, `names` of outputs, `prune` dead nodes;
-//! - `program` inputs, outputs and the buffers that a run changes.
+//! - `translate` graphs, `args` arguments, `memory` changes in place, which become values, `aliasing` the operators that make them; `expr` sizes, `names` of outputs, `prune` dead nodes;
+//! - `program` inputs, outputs and the buffers that a run changes, `given` values in the place of the file's arrays.
 
+mod aliasing;
 mod archive;
 mod args;
 mod expr;
+mod given;
 mod json;
 mod memory;
 mod names;
@@ -32,9 +34,9 @@ use crate::error::TraceError;
 pub struct Pt2Options {
     /// As in [`crate::load`].
     pub folder: Option<Folder>,
-    /// Buffers that are to be inputs.
+    /// Parameters, buffers and constants that are to be inputs; other names are ignored. Tied ones are one input, under the name that is given.
     pub overrides: HashSet<String>,
-    /// Arrays in the place of parameters, buffers and constants, of their types and shapes.
+    /// Arrays in the place of parameters, buffers and constants, of their types and shapes. Tied ones are replaced together.
     pub constants: HashMap<String, Tensor>,
 }
 

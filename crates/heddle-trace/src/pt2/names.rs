@@ -10,6 +10,10 @@ use crate::read::nesting;
 
 /// Nesting of a structure.
 const MAX_DEPTH: usize = 64;
+/// Characters of a key that are part of a name.
+const MAX_KEY: usize = 200;
+/// Bytes of a name: an output whose keys are longer is named by its number.
+const MAX_NAME: usize = 1000;
 
 /// Names of `count` outputs. One in a dictionary is named by its keys, `y0.scores`; others by their number, `y0`.
 pub fn of_outputs(
@@ -20,7 +24,8 @@ pub fn of_outputs(
     let named = spec.and_then(|spec| {
         let tree = parse(spec)?;
         let mut names = vec![];
-        walk(&tree, "", false, fields, &mut names);
+        let walk = Walk { fields, count };
+        walk.visit(&tree, "", false, &mut names);
         Some(names)
     });
     let numbered = || (0..count).map(|i| format!("y{i}")).collect();
@@ -49,52 +54,63 @@ fn parse(spec: &str) -> Option<Tree> {
     (version == 1).then_some(tree)
 }
 
-fn walk(
-    tree: &Tree,
-    path: &str,
-    has_key: bool,
-    fields: &HashMap<String, NamedTuple>,
-    names: &mut Vec<String>,
-) {
-    let Some(ty) = &tree.ty else {
-        let digit = path.starts_with(|c: char| c.is_ascii_digit());
-        names.push(match (has_key, digit) {
-            (false, _) => format!("y{}", names.len()),
-            (true, true) => format!("y{path}"),
-            (true, false) => path.to_owned(),
-        });
-        return;
-    };
-    let keys = keys(ty, tree.context.as_deref(), fields);
-    for (i, child) in tree.children.iter().enumerate() {
-        let key = keys.get(i).filter(|key| !key.is_empty());
-        let part = key.cloned().unwrap_or_else(|| i.to_string());
-        let dot = if path.is_empty() { "" } else { "." };
-        let has_key = has_key || key.is_some();
-        walk(child, &format!("{path}{dot}{part}"), has_key, fields, names);
-    }
+struct Walk<'f> {
+    fields: &'f HashMap<String, NamedTuple>,
+    count: usize,
 }
 
-/// The names of a node's children, as far as they have any.
-fn keys(ty: &str, context: Option<&str>, fields: &HashMap<String, NamedTuple>) -> Vec<String> {
-    let Some(context) = context else {
-        return vec![];
-    };
-    match ty {
-        "builtins.dict" | "collections.OrderedDict" => {
-            let text = |key: &Json| match key {
-                Json::String(key) => key.clone(),
-                Json::Number(key) => key.to_string(),
-                _ => String::new(),
-            };
-            let keys = serde_json::from_str::<Vec<Json>>(context);
-            keys.unwrap_or_default().iter().map(text).collect()
+impl Walk<'_> {
+    /// Adds the names of a structure's outputs. It ends once there are more than the program has.
+    fn visit(&self, tree: &Tree, path: &str, has_key: bool, names: &mut Vec<String>) {
+        if names.len() > self.count {
+            return;
         }
-        "collections.namedtuple" => {
-            let tuple = fields.get(context);
-            tuple.map(|t| t.field_names.clone()).unwrap_or_default()
+        let Some(ty) = &tree.ty else {
+            let digit = path.starts_with(|c: char| c.is_ascii_digit());
+            names.push(match (has_key && path.len() <= MAX_NAME, digit) {
+                (false, _) => format!("y{}", names.len()),
+                (true, true) => format!("y{path}"),
+                (true, false) => path.to_owned(),
+            });
+            return;
+        };
+        let keys = self.keys(ty, tree);
+        for (i, child) in tree.children.iter().enumerate() {
+            let key = keys.get(i).filter(|key| !key.is_empty());
+            let part = key.cloned().unwrap_or_else(|| i.to_string());
+            let dot = if path.is_empty() { "" } else { "." };
+            let has_key = has_key || key.is_some();
+            self.visit(child, &format!("{path}{dot}{part}"), has_key, names);
         }
-        _ => vec![],
+    }
+
+    /// The names of a node's children, as far as they have any.
+    fn keys(&self, ty: &str, tree: &Tree) -> Vec<String> {
+        let Some(context) = tree.context.as_deref() else {
+            return vec![];
+        };
+        let short = |key: &str| key.chars().take(MAX_KEY).collect();
+        match ty {
+            "builtins.dict" | "collections.OrderedDict" => {
+                let text = |key: &Json| match key {
+                    Json::String(key) => short(key),
+                    Json::Number(key) => key.to_string(),
+                    _ => String::new(),
+                };
+                let keys = serde_json::from_str::<Vec<Json>>(context);
+                keys.unwrap_or_default().iter().map(text).collect()
+            }
+            "collections.namedtuple" => {
+                let names = self.fields.get(context).map(|t| &t.field_names[..]);
+                let names = names.unwrap_or_default().iter();
+                // The same tuple may have fewer children elsewhere.
+                names
+                    .take(tree.children.len())
+                    .map(|name| short(name))
+                    .collect()
+            }
+            _ => vec![],
+        }
     }
 }
 
@@ -124,6 +140,21 @@ mod tests {
             of_outputs(Some(&format!("[1, {dict}]")), &none, 2),
             ["a", "b"]
         );
+        // Keys and names are bounded, and so are the names of a structure of more outputs.
+        let dict = pair(
+            "builtins.dict",
+            &format!(r#"[\"{}\", \"b\"]"#, "k".repeat(5000)),
+        );
+        let names = of_outputs(Some(&format!("[1, {dict}]")), &none, 2);
+        assert_eq!(names, [&"k".repeat(200), "b"]);
+        let mut deep = leaf.to_owned();
+        for _ in 0..6 {
+            let key = "k".repeat(200);
+            deep = format!(
+                r#"{{"type": "builtins.dict", "context": "[\"{key}\"]", "children_spec": [{deep}]}}"#
+            );
+        }
+        assert_eq!(of_outputs(Some(&format!("[1, {deep}]")), &none, 1), ["y0"]);
         for spec in [None, Some("["), Some(both.as_str())] {
             assert_eq!(of_outputs(spec, &none, 2), ["y0", "y1"]);
         }

@@ -6,6 +6,7 @@ use heddle_ir::Tensor;
 
 use super::archive::Archive;
 use super::expr::Renamed;
+use super::given::{self, Given};
 use super::names;
 use super::prune;
 use super::schema::{Argument, GraphModule, InputSpec, OutputSpec, SymInt, SymIntArgument};
@@ -27,10 +28,13 @@ pub fn build(
 ) -> Result<Pt2, TraceError> {
     let renamed = renamed(source);
     let mut walk = Walk::new(&source.graph, &renamed, HashSet::new());
-    let state = inputs(&mut walk, source, options)?;
+    let kept = names_of(&source.signature.input_specs);
+    let given = Given::of(&kept, weights, options)?;
+    let state = inputs(&mut walk, source, &given)?;
+    note_overlaps(&mut walk, &state, weights);
     walk.nodes(ENTRY)?;
     let (body, changed) = outputs(walk, source, &state)?;
-    let mut constants = arrays(&body, weights, archive, options)?;
+    let constants = arrays(&body, weights, archive, &given)?;
     let mut optional = vec![];
     for name in changed {
         let value = match constants.get(&name) {
@@ -39,7 +43,6 @@ pub fn build(
         };
         optional.push((name, value.ty()));
     }
-    constants.shrink_to_fit();
     let functions = BTreeMap::from([(ENTRY.to_owned(), body)]);
     let module = Module {
         version: VERSION,
@@ -57,6 +60,21 @@ enum State<'s> {
     Kept(&'s str, &'s str),
     /// An argument, by its name.
     User(&'s str),
+}
+
+/// The names of the file's arrays among the inputs of its graph.
+fn names_of(specs: &[InputSpec]) -> Vec<&str> {
+    let names = specs.iter().filter_map(|spec| match spec {
+        InputSpec::Parameter {
+            parameter_name: name,
+        }
+        | InputSpec::Buffer { buffer_name: name }
+        | InputSpec::TensorConstant {
+            tensor_constant_name: name,
+        } => Some(name.as_str()),
+        _ => None,
+    });
+    names.collect()
 }
 
 fn wrong(error: OpError) -> TraceError {
@@ -81,11 +99,11 @@ fn renamed(source: &GraphModule) -> Renamed {
     renamed
 }
 
-/// Defines the inputs. The file's arrays are constants, unless they are overridden.
+/// Defines the inputs. The file's arrays are constants, unless they are given as inputs.
 fn inputs<'s>(
     walk: &mut Walk<'s>,
     source: &'s GraphModule,
-    options: &Pt2Options,
+    given: &Given,
 ) -> Result<Vec<State<'s>>, TraceError> {
     let (inputs, specs) = (&source.graph.inputs, &source.signature.input_specs);
     if inputs.len() != specs.len() {
@@ -94,6 +112,8 @@ fn inputs<'s>(
         return Err(wrong(OpError::Invalid(message)));
     }
     let mut state = vec![];
+    // Given inputs that are defined: tied arrays are one.
+    let mut made: HashMap<&str, Arg> = HashMap::new();
     for (input, spec) in inputs.iter().zip(specs) {
         let name = match spec {
             InputSpec::UserInput {
@@ -134,21 +154,44 @@ fn inputs<'s>(
             return Err(wrong(OpError::Invalid(message)));
         };
         state.push(State::Kept(name, &tensor.name));
-        if options.overrides.contains(name) {
-            walk.input(input).map_err(wrong)?;
-            if let Some(made) = walk.out.inputs.last_mut() {
-                made.name = name.clone();
-            }
-            continue;
-        }
+        let known = match given.inputs.get(name.as_str()) {
+            None => Arg::Constant(name.clone()),
+            Some(given_as) => match made.get(given_as) {
+                Some(input) => input.clone(),
+                None => {
+                    walk.input(input).map_err(wrong)?;
+                    if let Some(input) = walk.out.inputs.last_mut() {
+                        input.name = (*given_as).to_owned();
+                        made.insert(given_as, Arg::Value(input.id));
+                    }
+                    continue;
+                }
+            },
+        };
         let meta = walk.meta(&tensor.name).map_err(wrong)?;
-        let view = walk
-            .memory
-            .fresh(&tensor.name, meta, Arg::Constant(name.clone()));
+        let view = walk.memory.fresh(&tensor.name, meta, known);
         walk.define(&tensor.name, Bound::Array(view))
             .map_err(wrong)?;
     }
     Ok(state)
+}
+
+/// Notes arrays of the file that overlap: a change of one is one of the other.
+fn note_overlaps(walk: &mut Walk, state: &[State], weights: &Weights) {
+    let kept = state.iter().filter_map(|s| match s {
+        State::Kept(name, inner) => Some((*name, *inner)),
+        State::User(_) => None,
+    });
+    let kept: Vec<(&str, &str)> = kept.collect();
+    let names: Vec<&str> = kept.iter().map(|(name, _)| *name).collect();
+    let overlapping: HashMap<&str, &str> = weights.overlapping(&names).into_iter().collect();
+    for (name, inner) in kept {
+        if let (Some(other), Some(Bound::Array(view))) =
+            (overlapping.get(name), walk.names.get(inner))
+        {
+            walk.memory.note_overlap(*view, other);
+        }
+    }
 }
 
 /// The graph with its outputs: those of the user, then what the program changes; and the names of the file's arrays among these.
@@ -226,31 +269,20 @@ fn arrays(
     body: &Graph,
     weights: &Weights,
     archive: &mut Archive,
-    options: &Pt2Options,
+    given: &Given,
 ) -> Result<HashMap<String, Tensor>, TraceError> {
     let mut constants = HashMap::new();
     for name in prune::constants(body) {
         let mut tensor = weights.tensor(archive, &name)?;
-        if let Some(other) = options.constants.get(&name) {
+        if let Some((given_as, other)) = given.constants.get(name.as_str()) {
             if other.ty() != tensor.ty() {
                 let (found, wanted) = (other.ty(), tensor.ty());
                 let message = format!("it is {found}, and the model's is {wanted}");
-                return Err(Pt2Error::Replacement { name, message }.into());
+                return Err(given::wrong(given_as, &message).into());
             }
-            tensor = other.clone();
+            tensor = (*other).clone();
         }
         constants.insert(name, tensor);
-    }
-    let mut unknown = options
-        .constants
-        .keys()
-        .filter(|n| !constants.contains_key(*n));
-    if let Some(name) = unknown.next() {
-        let (name, message) = (
-            name.clone(),
-            "the model has no constant of this name".into(),
-        );
-        return Err(Pt2Error::Replacement { name, message }.into());
     }
     Ok(constants)
 }

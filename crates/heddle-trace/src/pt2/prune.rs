@@ -1,16 +1,18 @@
-//! Removes nodes that nothing reads: checks of sizes, and what only they used.
+//! Removes nodes that nothing reads.
 
 use std::collections::HashSet;
 
 use crate::graph::{Arg, Graph};
+use crate::lower::ASSERTIONS;
 
-/// The graph without dead nodes. Where `begins` says that a name of a size begins, the node stays.
+/// The graph without dead nodes. Assertions stay, and nodes of which `begins` says that a name of a size begins there.
 pub fn prune(mut graph: Graph, begins: &[bool]) -> Graph {
     let mut read = HashSet::new();
     graph.outputs.iter().for_each(|arg| visit(arg, &mut read));
     let mut kept = vec![];
     for (node, begins) in graph.nodes.into_iter().zip(begins).rev() {
-        if *begins || node.results.iter().any(|r| read.contains(&r.id)) {
+        let stays = *begins || ASSERTIONS.contains(&node.target.as_str());
+        if stays || node.results.iter().any(|r| read.contains(&r.id)) {
             let args = node.args.iter().chain(node.kwargs.values());
             args.for_each(|arg| visit(arg, &mut read));
             kept.push(node);

@@ -78,6 +78,8 @@ pub struct NamedArgument {
     pub kind: Option<i64>,
 }
 
+/// [`NamedArgument::kind`] of an argument by position.
+pub const POSITIONAL: i64 = 1;
 /// [`NamedArgument::kind`] of an argument by name.
 pub const KEYWORD: i64 = 2;
 

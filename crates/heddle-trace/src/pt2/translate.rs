@@ -1,26 +1,16 @@
 //! A graph of the file to a neutral one, node by node.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::aliasing::Aliasing;
 use super::expr::{self, Renamed};
-use super::memory::{Aliasing, Memory};
+use super::memory::{Memory, Ports};
 use super::schema::{self, Argument, KEYWORD, STRIDED, SymIntArgument, TensorMeta};
 use crate::error::{NodePlace, OpError, Result, Stop, TraceError, invalid, refuse};
 use crate::graph::{Arg, Graph, Node, Place, SIZE, Size, Value};
 
-/// Nodes of one graph, which changes in place may multiply.
-const MAX_NODES: usize = 1 << 20;
-
-/// Checks of sizes and values: Heddle has its own.
-const CHECKS: &[&str] = &[
-    "aten._assert_async.default",
-    "aten._assert_async.msg",
-    "aten._assert_scalar.default",
-    "aten._assert_tensor_metadata.default",
-    "aten._functional_assert_async.msg",
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-];
+/// Nodes, arguments, results and axes that changes in place may add to a graph: they multiply what the file states.
+const MAX_ADDED: usize = 1 << 22;
 
 /// A name of a graph: an array in memory, or an argument that is no array.
 #[derive(Clone)]
@@ -43,6 +33,8 @@ pub struct Walk<'s> {
     /// Line of the node that is translated.
     pub place: Option<Place>,
     next: i64,
+    /// What changes in place added, as [`MAX_ADDED`] counts it.
+    added: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -58,6 +50,7 @@ impl<'s> Walk<'s> {
             sizes,
             place: None,
             next: 0,
+            added: 0,
         }
     }
 
@@ -124,16 +117,18 @@ impl<'s> Walk<'s> {
     }
 
     fn node(&mut self, node: &'s schema::Node, target: &str, function: &str) -> Result<(), Stop> {
-        if CHECKS.contains(&target) {
-            return Ok(());
-        }
         if let Some(size) = self.known_size(node, target)? {
             return Ok(self.define(size.0, Bound::Arg(size.1))?);
         }
         if let Some(name) = target.strip_prefix("higher_order.") {
-            let (target, args) = self.higher_order(name, node, function)?;
+            let (target, args, within) = self.higher_order(name, node, function)?;
             let results = self.results(node)?;
-            return Ok(self.emit_all(target, args, Default::default(), results)?);
+            self.emit_all(target, args, Default::default(), results)?;
+            // These stack their results, which copies them.
+            if !matches!(name, "associative_scan" | "map" | "map_impl") {
+                self.note_aliases(node, &within);
+            }
+            return Ok(());
         }
         let aliasing = Aliasing::of(target, &node.inputs);
         if let Aliasing::Writes(form) = aliasing {
@@ -142,7 +137,20 @@ impl<'s> Walk<'s> {
         if self.is_training_norm(node, target)? {
             return Ok(self.training_norm(node)?);
         }
-        let (mut args, mut kwargs) = (vec![], std::collections::BTreeMap::new());
+        let (args, kwargs) = self.arguments(node)?;
+        if aliasing != Aliasing::None {
+            return Ok(self.view(node, target, args, kwargs, aliasing)?);
+        }
+        let results = self.results(node)?;
+        Ok(self.emit_all(target.to_owned(), args, kwargs, results)?)
+    }
+
+    /// A node's arguments by position and by name.
+    pub fn arguments(
+        &mut self,
+        node: &'s schema::Node,
+    ) -> Result<(Vec<Arg>, BTreeMap<String, Arg>)> {
+        let (mut args, mut kwargs) = (vec![], BTreeMap::new());
         for input in &node.inputs {
             let arg = self.arg(&input.arg)?;
             match input.kind {
@@ -151,18 +159,13 @@ impl<'s> Walk<'s> {
                 }
                 Some(_) => args.push(arg),
                 None => {
-                    return Err(OpError::Unsupported(
-                        "an argument of which the file does not say if it is given by name: save it with PyTorch 2.9 or later".into(),
-                    )
-                    .into());
+                    return refuse(
+                        "an argument of which the file does not say if it is given by name: save it with PyTorch 2.9 or later",
+                    );
                 }
             }
         }
-        if aliasing != Aliasing::None {
-            return Ok(self.view(node, target, args, kwargs, aliasing)?);
-        }
-        let results = self.results(node)?;
-        Ok(self.emit_all(target.to_owned(), args, kwargs, results)?)
+        Ok((args, kwargs))
     }
 
     /// The size that a node gives, if it is known by the names that are bound.
@@ -235,7 +238,7 @@ impl<'s> Walk<'s> {
         &mut self,
         target: String,
         args: Vec<Arg>,
-        kwargs: std::collections::BTreeMap<String, Arg>,
+        kwargs: BTreeMap<String, Arg>,
         results: Vec<(Option<&'s str>, Value)>,
     ) -> Result<()> {
         let named: Vec<(Option<&str>, Arg, bool)> = results
@@ -262,14 +265,9 @@ impl<'s> Walk<'s> {
         &mut self,
         target: String,
         args: Vec<Arg>,
-        kwargs: std::collections::BTreeMap<String, Arg>,
+        kwargs: BTreeMap<String, Arg>,
         results: Vec<Value>,
     ) -> Result<()> {
-        if self.out.nodes.len() >= MAX_NODES {
-            return refuse(format!(
-                "a graph that becomes one of more than {MAX_NODES} nodes"
-            ));
-        }
         let mut begins = false;
         for value in &results {
             begins |= self.bind_sizes(value);
@@ -285,6 +283,32 @@ impl<'s> Walk<'s> {
         Ok(())
     }
 
+    /// Appends a node that the file does not state, because of a change in place.
+    pub fn emit_again(
+        &mut self,
+        target: String,
+        args: Vec<Arg>,
+        kwargs: BTreeMap<String, Arg>,
+        results: Vec<Value>,
+    ) -> Result<()> {
+        let lists = args.iter().chain(kwargs.values()).map(|arg| match arg {
+            Arg::List(list) => 1 + list.len(),
+            _ => 1,
+        });
+        let size = |size: &Size| match size {
+            Size::Int(_) => 1,
+            Size::Expr(text) => 1 + text.len() / 8,
+        };
+        let axes = (results.iter()).map(|r| 1 + r.shape.iter().map(size).sum::<usize>());
+        self.added += 1 + lists.sum::<usize>() + axes.sum::<usize>();
+        if self.added > MAX_ADDED {
+            return refuse(format!(
+                "changes in place that make its graph larger by more than {MAX_ADDED} nodes, arguments and results"
+            ));
+        }
+        self.emit(target, args, kwargs, results)
+    }
+
     /// Notes the names of sizes that begin at a value. Are there any?
     fn bind_sizes(&mut self, value: &Value) -> bool {
         let mut begins = value.ty == SIZE && self.sizes.insert(value.name.clone());
@@ -294,17 +318,18 @@ impl<'s> Walk<'s> {
         begins
     }
 
-    /// A nested graph.
+    /// A nested graph, and where its arrays lie.
     pub fn nested(
         &mut self,
         graph: &'s schema::Graph,
         function: &str,
-    ) -> Result<Graph, TraceError> {
+    ) -> Result<(Graph, Ports), TraceError> {
         let wrong = |error: OpError| TraceError::Graph {
             function: function.to_owned(),
             message: error.to_string(),
         };
         let mut walk = Walk::new(graph, self.renamed, self.sizes.clone());
+        walk.added = self.added;
         for input in &graph.inputs {
             walk.input(input).map_err(wrong)?;
         }
@@ -318,7 +343,9 @@ impl<'s> Walk<'s> {
             let output = walk.arg(output).map_err(wrong)?;
             walk.out.outputs.push(output);
         }
-        Ok(walk.finish())
+        self.added = walk.added;
+        let ports = walk.ports();
+        Ok((walk.finish(), ports))
     }
 
     /// The graph, without nodes that nothing reads.

@@ -1,6 +1,7 @@
 //! Parameters, buffers and constants: raw bytes of a storage, and sizes and strides in it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use heddle_ir::{DType, Tensor};
@@ -42,6 +43,47 @@ impl Weights {
         Ok(Self { payloads })
     }
 
+    /// Is there an array of this name?
+    pub fn has(&self, name: &str) -> bool {
+        self.payloads.contains_key(name)
+    }
+
+    /// The place of an array, unless reading it is an error.
+    pub fn place(&self, name: &str) -> Option<Place<'_>> {
+        let (folder, payload) = self.payloads.get(name)?;
+        let layout = Layout::of(payload.tensor_meta.as_ref()?).ok()?;
+        let (_, end) = layout.extent()?;
+        let start = layout.offset.saturating_mul(layout.dtype.bits() / 8);
+        Some(Place {
+            storage: (folder, &payload.path_name),
+            bytes: start..end,
+            layout,
+        })
+    }
+
+    /// Those of these arrays that overlap with another one in the file, each with the name of such a one.
+    pub fn overlapping<'n>(&self, names: &[&'n str]) -> Vec<(&'n str, &'n str)> {
+        let places = names.iter().filter_map(|n| Some((self.place(n)?, *n)));
+        let mut places: Vec<_> = places.filter(|(p, _)| !p.bytes.is_empty()).collect();
+        places.sort_by_key(|(place, _)| (place.storage, place.bytes.start));
+        let mut found = vec![];
+        // The array that reaches furthest so far.
+        let mut last: Option<&(Place, &str)> = None;
+        for here in &places {
+            let (place, name) = here;
+            if let Some((other, other_name)) = last
+                && place.overlaps(other)
+            {
+                found.extend([(*name, *other_name), (*other_name, *name)]);
+            }
+            let is_behind = |(other, _): &&(Place, &str)| {
+                other.storage == place.storage && other.bytes.end >= place.bytes.end
+            };
+            last = last.filter(is_behind).or(Some(here));
+        }
+        found
+    }
+
     /// The array of a name.
     pub fn tensor(&self, archive: &mut Archive, name: &str) -> Result<Tensor, Pt2Error> {
         let Some((folder, payload)) = self.payloads.get(name) else {
@@ -70,7 +112,25 @@ impl Weights {
     }
 }
 
+/// The place of an array in the file.
+#[derive(PartialEq)]
+pub struct Place<'w> {
+    /// The folder and the name in it.
+    storage: (&'static str, &'w str),
+    bytes: Range<usize>,
+    layout: Layout,
+}
+
+impl Place<'_> {
+    /// Is there a byte between the first and the last of both?
+    pub fn overlaps(&self, other: &Place) -> bool {
+        let (a, b) = (&self.bytes, &other.bytes);
+        self.storage == other.storage && a.start.max(b.start) < a.end.min(b.end)
+    }
+}
+
 /// The places of an array's elements in a storage.
+#[derive(PartialEq)]
 struct Layout {
     dtype: DType,
     shape: Vec<usize>,

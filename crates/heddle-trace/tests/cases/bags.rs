@@ -56,9 +56,54 @@ pub fn bags(d: &mut Done) {
     close(&found[1], &[0], &[]);
     close(&found[2], &[2], &[1.0, 1.0]);
     // No bags.
-    let inputs = [table(), i64s(&[]), ("i64[b]", i64s(&[]).1)];
-    let args = json!([v(0), v(1), v(2), no, i(2)]);
-    let types = ["f32[b,2]", "i64[k]", "i64[b]", "i64[b,2]"];
-    let found = d.run("_embedding_bag", args, json!({}), &inputs, &types);
-    close(&found[0], &[0, 2], &[]);
+    for places in [&[][..], &[3, 1]] {
+        for mode in 0..3 {
+            let best = if mode == 2 { "i64[b,2]" } else { "i64[b]" };
+            let types = ["f32[b,2]", "i64[k]", "i64[b]", best];
+            let inputs = [table(), i64s(places), ("i64[b]", i64s(&[]).1)];
+            let args = json!([v(0), v(1), v(2), no, i(mode)]);
+            let found = d.run("_embedding_bag", args, json!({}), &inputs, &types);
+            close(&found[0], &[0, 2], &[]);
+            close(&found[2], &[0], &[]);
+
+            let types = ["f32[c,2]", "i64[k]", "i64[c]", &best.replace('b', "c")];
+            let inputs = [table(), i64s(places), ("i64[b]", i64s(&[0]).1)];
+            let args = json!([v(0), v(1), v(2), no, i(mode), no, {"none": true}, {"bool": true}]);
+            let found = d.run("_embedding_bag", args, json!({}), &inputs, &types);
+            close(&found[0], &[0, 2], &[]);
+        }
+    }
+}
+
+/// PyTorch refuses these.
+#[test]
+fn offsets_out_of_order_and_negative_indices_stop_the_run() {
+    let no = json!({"bool": false});
+    let args = json!([v(0), v(1), v(2), no, i(0)]);
+    let results = [(3, "f32[b,2]"), (4, "i64[k]"), (5, "i64[b]"), (6, "i64[b]")];
+    let bag = node("aten._embedding_bag.default", args, &results);
+    let inputs = [(0, "f32[4,2]"), (1, "i64[k]"), (2, "i64[b]")];
+    let module = read(&module(graph(&inputs, vec![bag], &[3]))).unwrap();
+    let run = |indices: &[i64], offsets: &[i64]| {
+        let inputs = [
+            count(&[4, 2]).into(),
+            i64s(&[indices.len()], indices).into(),
+            i64s(&[offsets.len()], offsets).into(),
+        ];
+        let found = heddle_interp::run(&module, &inputs, &Default::default());
+        found.map_err(|error| error.to_string())
+    };
+    assert!(run(&[3, 0, 1], &[0, 0, 2, 3]).is_ok());
+    assert!(run(&[], &[]).is_ok());
+    for (indices, offsets, message) in [
+        (&[3, -1, 1][..], &[0, 2][..], "negative"),
+        (&[3, 0, 1], &[1, 2], "first offset"),
+        (&[3, 0, 1], &[-1, 2], "first offset"),
+        (&[3, 0, 1], &[0, 2, 1], "before it"),
+        (&[3, 0, 1], &[0, 4], "behind the indices"),
+        (&[3, 4, 1], &[0, 2], "out of range"),
+    ] {
+        let error = run(indices, offsets).expect_err("PyTorch refuses it");
+        assert!(error.contains(message), "{error}");
+    }
 }

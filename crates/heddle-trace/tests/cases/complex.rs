@@ -228,6 +228,66 @@ pub fn complex(d: &mut Done) {
     }
 }
 
+/// An infinite part makes the absolute value infinite, whatever the other one is.
+#[test]
+fn absolute_values_of_infinite_numbers() {
+    let mut done = Done(Default::default());
+    let inf = f32::INFINITY;
+    let x = [inf, 1.0, -inf, inf, 2.0, -inf, inf, f32::NAN, f32::NAN, 1.0];
+    let (shape, found) = apply_to(&mut done, "abs", &[], &[(&[5], &x)], "f32[5]");
+    assert_eq!(shape, [5]);
+    assert_eq!(found[..4], [f64::INFINITY; 4]);
+    assert!(found[4].is_nan(), "{found:?}");
+}
+
+/// Integers beside complex numbers have no imaginary part.
+#[test]
+fn integers_are_joined_to_complex_numbers() {
+    let nodes = vec![
+        node(
+            "aten.view_as_complex.default",
+            json!([v(0)]),
+            &[(2, "c64[1]")],
+        ),
+        node(
+            "aten.cat.default",
+            json!([list(&[v(2), v(1)])]),
+            &[(3, "c64[3]")],
+        ),
+        node(
+            "aten.view_as_real.default",
+            json!([v(3)]),
+            &[(4, "f32[3,2]")],
+        ),
+    ];
+    let main = graph(&[(0, "f32[1,2]"), (1, "i64[2]")], nodes, &[4]);
+    let inputs = [f32s(&[1, 2], &[5.0, 6.0]), i64s(&[2], &[7, 8])];
+    let found = results(&module(main), &inputs);
+    close(&found[0], &[3, 2], &[5.0, 6.0, 7.0, 0.0, 8.0, 0.0]);
+}
+
+#[test]
+fn pairs_have_two_parts() {
+    let program = |ty: &str, whole: &str| {
+        let nodes = vec![
+            node("aten.view_as_complex.default", json!([v(0)]), &[(1, whole)]),
+            node("aten.abs.default", json!([v(1)]), &[(2, "f32[3]")]),
+        ];
+        module(graph(&[(0, ty)], nodes, &[2]))
+    };
+    for size in ["1", "3"] {
+        let error = read(&program(&format!("f32[3,{size}]"), "c64[3]")).unwrap_err();
+        assert!(error.to_string().contains("not 2"), "{error}");
+    }
+    let module = read(&program("f32[3,k]", "c64[3]")).unwrap();
+    let run = |k: usize| {
+        let x = f32s(&[3, k], &vec![1.0; 3 * k]);
+        heddle_interp::run(&module, &[x.into()], &Default::default())
+    };
+    assert!(run(2).is_ok());
+    assert!(run(3).unwrap_err().to_string().contains("size 2"));
+}
+
 /// Complex numbers that leave their graph, and operators that can't take them.
 #[test]
 fn complex_numbers_stay_between_operators() {

@@ -89,9 +89,7 @@ pub fn sizes(d: &mut Done) {
         0.0,
     );
     for name in [
-        "_assert_async.default",
-        "_assert_async.msg",
-        "_assert_scalar.default",
+        "_assert_tensor_metadata.default",
         "sym_constrain_range.default",
         "sym_constrain_range_for_size.default",
     ] {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
-
-use super::{Axis, Batch, BatchError, Form, offsets_name, shapes_name, structures};
+use super::sizes::Sizes;
+use super::{Batch, BatchError, Form, offsets_name, shapes_name, structures};
 use crate::{Error, InputError, Inputs, Tensor, Value};
 
 impl Batch {
@@ -94,11 +93,13 @@ impl Batch {
                 None => first = Some((name, found)),
             }
         }
-        Ok(first.map_or(0, |(_, count)| count))
+        let count = first.map_or(0, |(_, count)| count);
+        sizes.finish(self, inputs, count)?;
+        Ok(count)
     }
 }
 
-fn fault(array: String, fault: String) -> Error {
+pub(super) fn fault(array: String, fault: String) -> Error {
     let offsets = array;
     BatchError::Offsets { offsets, fault }.into()
 }
@@ -172,39 +173,6 @@ fn lens(offsets: &[i64]) -> Vec<i64> {
     offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// The sizes by instance of what the model gives a name.
-#[derive(Default)]
-struct Sizes {
-    known: IndexMap<String, (String, Vec<i64>)>,
-}
-
-impl Sizes {
-    /// Checks the sizes of an axis of an input.
-    fn check(&mut self, name: &str, axis: &Axis, found: &[i64]) -> Result<(), Error> {
-        match axis {
-            Axis::Any => {}
-            Axis::Fixed(size) => {
-                let other = |n: &i64| u64::try_from(*n) != Ok(*size);
-                if let Some(instance) = found.iter().position(other) {
-                    let text = format!(
-                        "has the size {} in instance {instance}, where the model has {size}",
-                        found[instance]
-                    );
-                    return Err(fault(name.into(), text));
-                }
-            }
-            Axis::Named(size) => match self.known.get(size) {
-                Some((first, wanted)) => alike(size, (first, wanted), (name, found))?,
-                None => {
-                    let own = (name.to_string(), found.to_vec());
-                    self.known.insert(size.clone(), own);
-                }
-            },
-        }
-        Ok(())
-    }
-}
-
 /// Checks the offsets of an array.
 fn parted(name: &str, array: &Tensor, offsets: &[i64]) -> Result<(), BatchError> {
     let fault = |fault: String| BatchError::Offsets {
@@ -233,25 +201,4 @@ fn parted(name: &str, array: &Tensor, offsets: &[i64]) -> Result<(), BatchError>
         ))),
         _ => Ok(()),
     }
-}
-
-/// Checks that axes of one name have the same size in each instance.
-fn alike(
-    size: &str,
-    (first, wanted): (&str, &[i64]),
-    (name, found): (&str, &[i64]),
-) -> Result<(), BatchError> {
-    for (instance, (&wanted, &found)) in wanted.iter().zip(found).enumerate() {
-        if wanted != found {
-            return Err(BatchError::Size {
-                instance,
-                name: name.into(),
-                found,
-                first: first.into(),
-                wanted,
-                size: size.into(),
-            });
-        }
-    }
-    Ok(())
 }

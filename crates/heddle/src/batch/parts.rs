@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Batch, BatchError, Form, Forms, offsets_name, shapes_name};
-use crate::{DType, Error, Inputs, Outputs, Tensor, Value};
+use super::{Batch, BatchError, Form, Forms, SEEDS, offsets_name, shapes_name};
+use crate::{DType, Error, Inputs, Outputs, RunOptions, Tensor, Value};
 
 impl Batch {
     /// The number of instances of inputs that passed [`Batch::check`].
@@ -15,15 +15,28 @@ impl Batch {
         }
     }
 
-    /// The inputs of each instance alone, as the model for one takes them.
+    /// The inputs of each instance alone, as the model for one takes them, and the options of its run: these with the
+    /// instance's seed, if the batch has [seeds](super::SEEDS).
     ///
     /// # Errors
     ///
     /// Those of [`Batch::check`], and [`BatchError::Refused`] if elements of an array share bytes.
-    pub fn instances(&self, inputs: &Inputs) -> Result<Vec<Inputs>, Error> {
+    pub fn instances(
+        &self,
+        inputs: &Inputs,
+        options: &RunOptions,
+    ) -> Result<Vec<(Inputs, RunOptions)>, Error> {
         self.check(inputs)?;
         let count = self.count(inputs).unwrap_or(0);
-        let alone = (0..count).map(|instance| self.alone(inputs, instance));
+        let alone = (0..count).map(|instance| {
+            let mut own = self.alone(inputs, instance)?;
+            let mut options = options.clone();
+            if self.seeds_runs {
+                let seed = own.swap_remove(SEEDS)?;
+                options.seed = *seed.as_tensor()?.to_vec::<i64>()?.first()? as u64;
+            }
+            Some((own, options))
+        });
         let alone = alone.collect::<Option<_>>();
         alone.ok_or_else(|| BatchError::Refused("elements of an input share bytes".into()).into())
     }

@@ -139,7 +139,17 @@ struct Runs<'a> {
 
 impl Runs<'_> {
     fn all(&self) -> Result<Run, Error> {
-        self.run(self.inputs.clone())
+        match &self.batch.groups(self.inputs, 0..self.count())[..] {
+            [_] => self.run(self.inputs.clone()),
+            groups => match self.in_turn(groups) {
+                Some(run) => run,
+                None => self.run(self.inputs.clone()),
+            },
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.batch.count(self.inputs).unwrap_or(0)
     }
 
     fn run(&self, inputs: Inputs) -> Result<Run, Error> {
@@ -149,7 +159,32 @@ impl Runs<'_> {
 
     /// A run of some; `None` if the inputs cannot be parted.
     fn part(&self, range: Range<usize>) -> Option<Result<Run, Error>> {
-        Some(self.run(self.batch.part(self.inputs, range)?))
+        self.in_turn(&self.batch.groups(self.inputs, range))
+    }
+
+    /// Runs of some, one after the other.
+    fn in_turn(&self, groups: &[Range<usize>]) -> Option<Result<Run, Error>> {
+        let start = Instant::now();
+        let mut outputs = vec![];
+        let mut last = None;
+        for group in groups {
+            let run = match self.run(self.batch.part(self.inputs, group.clone())?) {
+                Ok(run) => run,
+                error => return Some(error),
+            };
+            outputs.push(run.outputs);
+            last = Some(run.report);
+        }
+        let mut report = last?;
+        report.run = start.elapsed();
+        let outputs = match outputs.len() {
+            1 => outputs.swap_remove(0),
+            _ => match joined(&self.batch.outputs, &outputs) {
+                Ok(outputs) => outputs,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        Some(Ok(Run { outputs, report }))
     }
 
     /// Runs instances, whose run together stopped with this error, by halves.
@@ -196,7 +231,7 @@ impl Runs<'_> {
         if !concerns_instances(&error) || is_shared() {
             return self.named(error);
         }
-        let mut range = 0..self.batch.count(self.inputs).unwrap_or(0);
+        let mut range = 0..self.count();
         while range.len() > 1 {
             let middle = range.start + range.len() / 2;
             range = match self.part(range.start..middle) {

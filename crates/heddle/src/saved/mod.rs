@@ -25,7 +25,7 @@ use crate::model::verified;
 use crate::pipeline::{Origin, compile_for};
 use crate::saved_error::SavedError;
 use crate::stack::on_large_stack;
-use crate::{CompileOptions, Error, Model, Program};
+use crate::{CompileOptions, Device, Error, Model, Program};
 
 use container::{Container, Tag};
 
@@ -34,6 +34,8 @@ use container::{Container, Tag};
 pub struct OpenOptions {
     /// Does the file come from somebody whose programs you would run? Then the libraries in it are loaded.
     pub trusted: bool,
+    /// The device that it is opened for; `None`: the one that it was compiled for.
+    pub device: Option<Device>,
     /// The C compiler, as in [`CompileOptions::compiler`].
     pub compiler: Option<String>,
     /// The place of what is kept, as in [`CompileOptions::cache`].
@@ -113,6 +115,7 @@ impl Program {
         let container = Container::read(bytes).map_err(broken(path))?;
         let (module, compiling) = read(path, &container)?;
         let compiling = CompileOptions {
+            device: options.device.unwrap_or(compiling.device),
             compiler: options.compiler.clone(),
             cache: options.cache.clone(),
             ..compiling

@@ -21,8 +21,8 @@ struct Stage {
     program: Program,
     /// Is it the same program as the one before? Then the step found nothing to do.
     same: bool,
-    /// The inputs of its runs, which follow each other, if these are not those of the command line.
-    alone: Option<Vec<Inputs>>,
+    /// The inputs and options of its runs, which follow each other, if these are not those of the command line.
+    alone: Option<Vec<(Inputs, RunOptions)>>,
 }
 
 /// Measures the series.
@@ -35,9 +35,9 @@ pub fn ablate(
     let stages = stages(args, inputs, options)?;
     let mut subjects = vec![];
     for stage in stages.iter().filter(|s| !s.same) {
-        let own = stage.alone.as_deref();
-        let own = own.unwrap_or(std::slice::from_ref(inputs));
-        subjects.push(Subject::in_turn(stage.name, &stage.program, own, options)?);
+        let whole = || vec![(inputs.clone(), options.clone())];
+        let own = stage.alone.clone().unwrap_or_else(whole);
+        subjects.push(Subject::in_turn(stage.name, &stage.program, own)?);
     }
     measure(&mut subjects, args.seconds)?;
     let mut measured = subjects.iter();
@@ -56,7 +56,7 @@ pub fn ablate(
 }
 
 fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec<Stage>, Failure> {
-    let (one, compiling) = commands::read(&args.model, &args.exec, &args.source)?;
+    let (one, compiling) = commands::read(&args.program.model, &args.exec, &args.source)?;
     let (model, batch) = commands::batch::prepare(one.clone(), &args.source, &args.exec)?;
     let profile = match &batch {
         Some(batch) => commands::batch::profile(batch, &args.source)?,
@@ -79,7 +79,7 @@ fn stages(args: &BenchArgs, inputs: &Inputs, options: &RunOptions) -> Result<Vec
     if let Some(batch) = batch {
         let about = "each instance runs alone, one after the other";
         stages.push(Stage {
-            alone: Some(batch.instances(inputs)?),
+            alone: Some(batch.instances(inputs, options)?),
             ..stage("alone", about, heddle::compile(&one, &compiling)?)
         });
     }
@@ -117,7 +117,7 @@ fn document(args: &BenchArgs, program: &Program, rows: &[(&Stage, &Subject)]) ->
         object
     };
     let mut document = json!({
-        "model": args.model.path,
+        "model": args.program.model.path,
         "device": program.device().name(),
         "threads": program.threads(),
     });

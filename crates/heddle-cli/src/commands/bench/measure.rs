@@ -32,17 +32,17 @@ impl<'a> Subject<'a> {
         inputs: &Inputs,
         options: &RunOptions,
     ) -> Result<Self, Error> {
-        Self::in_turn(name, program, std::slice::from_ref(inputs), options)
+        Self::in_turn(name, program, vec![(inputs.clone(), options.clone())])
     }
 
     /// A program that runs on one of these inputs after the other.
     pub fn in_turn(
         name: &'a str,
         program: &'a Program,
-        all: &[Inputs],
-        options: &RunOptions,
+        all: Vec<(Inputs, RunOptions)>,
     ) -> Result<Self, Error> {
-        let repeats = all.iter().map(|own| program.repeat(own.clone(), options));
+        let repeats = all.into_iter();
+        let repeats = repeats.map(|(own, options)| program.repeat(own, &options));
         Ok(Self {
             name,
             times: Times::default(),

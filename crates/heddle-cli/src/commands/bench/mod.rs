@@ -27,8 +27,8 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         inputs,
         options,
         ..
-    } = commands::prepare_run(&args.model, &args.exec, &args.source, false)?;
-    commands::note_interpreted(program.report(), &args.model.path);
+    } = commands::prepare_run(&args.program, &args.exec, &args.source, false)?;
+    commands::note_interpreted(program.report(), &args.program.model.path);
     if args.turns {
         let mut repeat = program.repeat(inputs, &options)?;
         let ready = json!({"compile_s": compile_seconds(&program)});
@@ -44,7 +44,10 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
     }
     measure(&mut subjects, args.seconds)?;
     match &args.json {
-        Some(path) => write_json(path, &document(&args.model.path, &program, &subjects)),
+        Some(path) => write_json(
+            path,
+            &document(&args.program.model.path, &program, &subjects),
+        ),
         None => out::print(&text(&program, &subjects)),
     }
 }

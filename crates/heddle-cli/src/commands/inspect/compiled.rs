@@ -36,26 +36,25 @@ impl Compiled {
             Err(Error::NotCompiled(interpreted)) => (Some(interpreted), BTreeSet::new()),
             Err(error) => return Err(error),
         };
-        let Some(Interpreted {
-            uncompiled,
-            compiled_parts,
-            ..
-        }) = interpreted
-        else {
-            return Ok(Self {
-                growing,
-                ..Self::default()
-            });
+        Ok(Self {
+            growing,
+            ..Self::without(interpreted)
+        })
+    }
+
+    /// The compiled form of a program that lacks this.
+    pub fn without(interpreted: Option<Interpreted>) -> Self {
+        let Some(interpreted) = interpreted else {
+            return Self::default();
         };
         let named = |left: Uncompiled| (left.node.clone().unwrap_or_default(), left);
         // The first reason of a node counts.
-        let left = uncompiled.into_iter().rev().map(named).collect();
-        Ok(Self {
-            parts: Some(compiled_parts),
-            left,
-            growing,
+        let left = interpreted.uncompiled.into_iter().rev().map(named);
+        Self {
+            parts: Some(interpreted.compiled_parts),
+            left: left.collect(),
             ..Self::default()
-        })
+        }
     }
 
     /// The reason why the node of this name is interpreted.

@@ -7,8 +7,9 @@ mod outline;
 mod program;
 mod render;
 
-use heddle::{Error, Format, LoadOptions, Model, on_large_stack};
+use heddle::{Device, Error, Format, LoadOptions, Model, Program, on_large_stack};
 use heddle_onnx::ImportError;
+use serde_json::Value;
 
 use self::compiled::Compiled;
 use self::outline::Outline;
@@ -28,6 +29,28 @@ pub fn inspect(args: InspectArgs) -> Result<(), Failure> {
     }
     out::print(&render::text(&outline))?;
     problem.map_or(Ok(()), Err)
+}
+
+/// A model in outline, as `heddle inspect --json` prints it, without facts about its file.
+///
+/// # Errors
+///
+/// [`Error`] where the system has no stack for it.
+pub fn model_outline(model: &Model) -> Result<Value, Error> {
+    on_large_stack(|| program::outline(model.module(), None).document())
+}
+
+/// A program in outline, likewise, with what the interpreter runs of it.
+///
+/// # Errors
+///
+/// [`Error`] where the system has no stack for it.
+pub fn program_outline(program: &Program) -> Result<Value, Error> {
+    let interpreted = program.report().interpreted.clone();
+    // A program that was to be compiled, and has no compiled part, says why.
+    let is_wanted = program.device() != Device::Interp || interpreted.is_some();
+    let compiled = is_wanted.then(|| Compiled::without(interpreted));
+    on_large_stack(|| program::outline(program.module(), compiled).document())
 }
 
 fn outline(args: &InspectArgs) -> Result<(Outline, Option<Failure>), Failure> {

@@ -41,7 +41,7 @@ impl Set<'_> {
         callee: FuncId,
         args: &[Lane],
     ) -> Result<Vec<Lane>> {
-        let recursion = Recursion::of(self.context.module, b, callee, args)?;
+        let recursion = Recursion::of(self.context, b, callee, args);
         let (blocks, entries) = cut::cut(&recursion)?;
         let (blocks, entries) = order::ordered(&recursion, blocks, entries);
         let (own, live) = own::of_instances(b, self, &recursion, args, &blocks)?;

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use heddle_ir::{Dim, FuncBuilder, FuncId, Function, Module, Op, Type, Value};
 
-use crate::batch::{Refusal, Result};
-use crate::callgraph;
 use crate::inline_calls::bind;
+use crate::instances::Context;
 use crate::instances::calls::type_of_one;
 use crate::instances::lane::Lane;
 
@@ -24,10 +23,9 @@ pub(super) struct Recursion<'a> {
 type Sizes = HashMap<String, Option<Dim>>;
 
 impl<'a> Recursion<'a> {
-    pub fn of(module: &'a Module, b: &FuncBuilder, callee: FuncId, args: &[Lane]) -> Result<Self> {
-        let mut components = callgraph::components(module).into_iter();
-        let own = components.find(|c| c.contains(&callee));
-        let mut ids = own.ok_or(Refusal::Call)?;
+    pub fn of(context: &Context<'a>, b: &FuncBuilder, callee: FuncId, args: &[Lane]) -> Self {
+        let module = context.module;
+        let mut ids = context.components().of(callee).to_vec();
         ids.sort_by_key(|id| (*id != callee, *id));
         let types: Vec<Type> = args.iter().map(|&lane| type_of_one(b, lane)).collect();
         let functions = in_sizes_of_caller(module, &ids, &types);
@@ -38,7 +36,7 @@ impl<'a> Recursion<'a> {
             kept: vec![],
         };
         recursion.kept = recursion.find_kept();
-        Ok(recursion)
+        recursion
     }
 
     /// The number of a function among these.

@@ -25,7 +25,6 @@ use heddle_ir::{FuncBuilder, FuncId, Function};
 use super::lane::Lane;
 use super::set::Set;
 use crate::batch::{Refusal, Result};
-use crate::callgraph;
 pub(super) use copy::with_rows;
 use drive::Driver;
 use parts::Parts;
@@ -41,11 +40,9 @@ impl Set<'_> {
         source: &Function,
     ) -> Result<Vec<Lane>> {
         let module = self.context.module;
-        let mut components = callgraph::components(module).into_iter();
-        let own = components.find(|c| c.contains(&callee));
-        match own.as_deref() {
-            Some([_]) if callgraph::callees(module, callee).contains(&callee) => {}
-            _ => return Err(Refusal::Call),
+        let components = self.context.components();
+        if components.of(callee).len() > 1 || !components.is_recursive(callee) {
+            return Err(Refusal::Call);
         }
         let parts = Parts::of(source, callee)?;
         let early = before::before(module, &parts)?;

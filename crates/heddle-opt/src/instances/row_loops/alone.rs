@@ -41,7 +41,6 @@ impl<'a> LeveledLoop<'a> {
             return Ok(None);
         }
         alone(b, module, source, values, |set, b| {
-            let all = set.activations(b, &view)?;
             let mut arrays = vec![];
             for init in &view.inits {
                 let Lane::Same(data) = set.value(*init)? else {
@@ -50,6 +49,7 @@ impl<'a> LeveledLoop<'a> {
                 let (starts, size) = (b.i64s(&[0]), b.size(data, 0)?);
                 arrays.push(Ragged::packed(data, starts, b.vector_of(size)?));
             }
+            let all = set.activations(b, &view, &arrays)?;
             let needs = set.needs(b, &view, &reads, &arrays, &all)?;
             let order = heights::order(b, &all, &needs)?;
             Ok(Some(LeveledLoop {

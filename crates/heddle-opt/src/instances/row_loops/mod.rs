@@ -5,7 +5,8 @@
 //! activations it needs ([`analyze`]); one that needs no others has height 0, another one more than
 //! the highest that it needs ([`heights`]). The activations of one height are a set, whatever their
 //! instance, and evaluate the body together. So the steps are as many as the greatest height, and
-//! not as the longest loop iterates.
+//! not as the longest loop iterates. Finding the heights pays where the body has products, which
+//! then have many rows.
 
 mod alone;
 mod analyze;
@@ -38,22 +39,26 @@ struct Activations {
 }
 
 impl Set<'_> {
-    /// A loop over rows by levels of its activations; none if it is not one, or does not differ by
-    /// instance.
-    pub(super) fn by_levels(
+    /// The rows that a loop over rows reads, if it is one, and differs by instance.
+    pub(super) fn row_loop(
         &self,
-        b: &mut FuncBuilder,
         inst: Inst,
         view: &LoopView,
         inits: &[Lane],
-    ) -> Result<Option<Vec<Lane>>> {
+    ) -> Result<Option<RowReads>> {
         if self.now.is_some() || self.is_alike(view, inits)? {
             return Ok(None);
         }
-        let Some(reads) = RowReads::of(self.source, inst) else {
-            return Ok(None);
-        };
-        self.levels_of(b, view, &reads, inits).map(Some)
+        Ok(RowReads::of(self.source, inst))
+    }
+
+    /// Do levels pay more than to find them costs? Without products an iteration takes less time.
+    pub(super) fn levels_pay(&self, view: &LoopView) -> bool {
+        let mut found = self.context.options.prefers_levels;
+        self.source.for_each_inst_in(view.body, &mut |_, data| {
+            found |= data.op.is_contraction() || matches!(data.op, Op::Call(_));
+        });
+        found
     }
 
     /// Is all that the loop takes the same for all instances?
@@ -66,14 +71,14 @@ impl Set<'_> {
         Ok(own.all(|lane| lane.is_same()) && read.all(|same| same))
     }
 
-    fn levels_of(
+    /// A loop over rows by levels of its activations.
+    pub(super) fn levels_of(
         &self,
         b: &mut FuncBuilder,
         view: &LoopView,
         reads: &RowReads,
         inits: &[Lane],
     ) -> Result<Vec<Lane>> {
-        let all = self.activations(b, view)?;
         let arrays: Result<Vec<Ragged>> = inits
             .iter()
             .map(|&init| {
@@ -82,6 +87,7 @@ impl Set<'_> {
             })
             .collect();
         let arrays = arrays?;
+        let all = self.activations(b, view, &arrays)?;
         let needs = self.needs(b, view, reads, &arrays, &all)?;
         let order = heights::order(b, &all, &needs)?;
         let data = self.steps(b, view, &arrays, &all, &order)?;
@@ -98,10 +104,20 @@ impl Set<'_> {
             .collect()
     }
 
-    fn activations(&self, b: &mut FuncBuilder, view: &LoopView) -> Result<Activations> {
+    fn activations(
+        &self,
+        b: &mut FuncBuilder,
+        view: &LoopView,
+        arrays: &[Ragged],
+    ) -> Result<Activations> {
         let trip = self.value(view.trip.ok_or(Refusal::LoopEnd)?)?;
-        let (trip, zero) = (self.spread(b, trip)?, b.i64(0));
-        let trips = b.binary(BinaryOp::Max, trip, zero)?;
+        let (trip, zero, one) = (self.spread(b, trip)?, b.i64(0), b.i64(1));
+        let mut trips = b.binary(BinaryOp::Max, trip, zero)?;
+        // The iteration behind the last row fails: no later one needs a place.
+        for array in arrays {
+            let most = plus(b, array.lens, one)?;
+            trips = b.binary(BinaryOp::Min, trips, most)?;
+        }
         let total = self.elements(b, trips)?;
         let places = self.places_of(b, trips, total)?;
         Ok(Activations {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use heddle_ir::{Dim, Function, Inst, LoopView, Op, Region, Value};
 
-use crate::transform::cost::{CostModel, is_contraction};
+use crate::transform::cost::CostModel;
 use crate::transform::level_recursion::{LevelOptions, definition, gain};
 
 /// Maximum number of rows that an iteration reads by one vector of indices.
@@ -154,7 +154,7 @@ impl<'a> RowLoop<'a> {
         func.for_each_inst_in(self.parts.body, &mut |_, data| {
             if matches!(data.op, Op::If) {
                 for &arm in &data.regions {
-                    func.for_each_inst_in(arm, &mut |_, d| branches |= is_contraction(&d.op));
+                    func.for_each_inst_in(arm, &mut |_, d| branches |= d.op.is_contraction());
                 }
             }
         });
@@ -185,7 +185,7 @@ pub fn contractions(
 ) -> (f64, f64) {
     let (mut bytes, mut flops) = (0.0, 0.0);
     func.for_each_inst_in(body, &mut |_, data| {
-        if !is_contraction(&data.op) {
+        if !data.op.is_contraction() {
             return;
         }
         let weights = data.args.iter().filter(|v| outer.contains(v));

@@ -14,7 +14,7 @@ use super::LevelOptions;
 use super::analyze::{Facts, Kind, Needed, Origin, Path, Read, Recursion, Step, for_each_inst};
 use super::analyze::{Member, is_costly};
 use super::worth;
-use crate::transform::cost::{CostModel, is_contraction};
+use crate::transform::cost::CostModel;
 
 /// The stage in which a result is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +271,7 @@ impl<'m> Analysis<'_, 'm> {
         for (&step, _) in path.steps.iter().zip(&needed.steps).filter(|(_, n)| **n) {
             for_each_inst(member.func, step, &mut |inst| {
                 let data = &member.func.insts[inst];
-                if is_contraction(&data.op) {
+                if data.op.is_contraction() {
                     let fixed = data.args.iter();
                     let fixed = fixed.filter(|v| member.origins.get(v) == Some(&Origin::Fixed));
                     weights += fixed.map(bytes).sum::<f64>();

@@ -9,7 +9,7 @@ use heddle_ir::{Inst, Region, Value};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
-use crate::transform::cost::{CostModel, is_contraction};
+use crate::transform::cost::CostModel;
 
 /// Minimum mean number of contractions in a level; none if batches save less than they cost.
 pub fn least_width(
@@ -44,7 +44,7 @@ fn on_the_way(member: &Member, region: Region, kind: &Kind, found: &mut dyn FnMu
     let func = member.func;
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
-        if is_contraction(&data.op) {
+        if data.op.is_contraction() {
             found(inst);
         }
         let decided = kind.decisions.iter().find(|(i, _)| *i == inst);

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use heddle_ir::{Function, Inst, Op, Region, Value};
 
 use super::{Kind, Recursion};
-use crate::transform::cost::is_contraction;
 use crate::uses::Seen;
 
 /// A step of a path.
@@ -192,7 +191,7 @@ pub fn is_costly(func: &Function, step: Step) -> bool {
     let mut found = false;
     for_each_inst(func, step, &mut |inst| {
         let op = &func.insts[inst].op;
-        found |= is_contraction(op) || matches!(op, Op::Loop { .. });
+        found |= op.is_contraction() || matches!(op, Op::Loop { .. });
     });
     found
 }
