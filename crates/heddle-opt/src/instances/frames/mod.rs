@@ -23,6 +23,7 @@ mod recursion;
 mod slots;
 mod state;
 mod step;
+mod stores;
 
 use heddle_ir::{FuncBuilder, FuncId};
 
@@ -61,6 +62,6 @@ impl Set<'_> {
                 .max_frames
                 .map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
         };
-        Ok(driver.run(b)?.into_iter().map(Lane::Rows).collect())
+        driver.run(b)
     }
 }

@@ -1,15 +1,16 @@
 //! Evaluation of a block for some activations.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Dim, FuncBuilder, Inst, Op, Type, Value};
 
 use super::choice::Running;
 use super::drive::Driver;
-use super::graph::{End, Source, Step, Test};
-use super::slots::described;
+use super::graph::{Edge, End, Source, Step, Test};
+use super::slots::{Place, Rows, described};
 use super::state::zeros;
+use super::stores::{Added, Range, Store};
 use crate::batch::{Refusal, Result};
 use crate::instances::blocks::Block as Part;
 use crate::instances::lane::Lane;
@@ -25,8 +26,25 @@ pub(super) struct Written {
     pub args: Vec<(usize, Value)>,
     /// Results of the activations.
     pub results: Vec<(usize, Value)>,
+    /// The elements that are added to each store.
+    pub stores: Vec<Added>,
     /// The next block of each activation, unless it calls or returns: `i64[activations]`.
     pub next: Option<Value>,
+}
+
+/// Activations in a block.
+struct Activations<'a> {
+    set: Set<'a>,
+    /// Scan outputs to which the end of the block appends.
+    scans: HashMap<Value, Range>,
+    stores: Vec<Store>,
+}
+
+/// A value to write to a frame.
+#[derive(Clone, Copy)]
+enum Saved {
+    Lane(Lane),
+    Range(Range),
 }
 
 impl Driver<'_> {
@@ -37,59 +55,69 @@ impl Driver<'_> {
         number: usize,
         running: &Running,
     ) -> Result<Written> {
-        let set = self.entered(b, number, running)?;
+        let mut all = self.entered(b, number, running)?;
         let block = &self.blocks[number];
         let function = block.function;
         let mut written = Written::default();
-        let mut saved: Vec<(Value, Lane)> = vec![];
+        let mut saved: Vec<(Value, Saved)> = vec![];
         match &block.end {
             End::Return(values) => {
-                for (&slot, &v) in self.slots.results[function].iter().zip(values) {
-                    let ty = &self.slots.result_types[slot];
-                    let lane = self.known(&set, v)?;
-                    let rows = self.rows(b, &set, (function, v), lane, ty)?;
-                    written.results.push((slot, rows));
+                for (&place, &v) in self.slots.results_of[function].iter().zip(values) {
+                    let lane = Saved::Lane(self.known(&all.set, v)?);
+                    let rows = self.rows(
+                        b,
+                        &mut all,
+                        (function, v),
+                        lane,
+                        (&self.slots.results, place),
+                    )?;
+                    written.results.extend(rows);
                 }
             }
             End::Calls(sites, next) => {
-                self.push(b, &set, sites, &mut written)?;
+                self.push(b, &mut all, sites, &mut written)?;
                 for &v in &self.live.before[*next] {
                     if self.live.made[number].contains(&v) {
-                        saved.push((v, self.known(&set, v)?));
+                        saved.push((v, Saved::Lane(self.known(&all.set, v)?)));
                     }
                 }
             }
             End::Goto(edge) => {
                 let to = b.i64(edge.to as i64);
-                written.next = Some(set.spread(b, Lane::Same(to))?);
-                saved = self.along(b, &set, number, &edge.moves, edge.to)?;
+                written.next = Some(all.set.spread(b, Lane::Same(to))?);
+                self.along(b, &mut all, number, edge, &mut saved)?;
             }
             End::Branch(test, edges) => {
-                let holds = self.test(b, &set, test)?;
+                let holds = self.test(b, &all.set, test)?;
                 let to = edges.each_ref().map(|edge| b.i64(edge.to as i64));
                 let args = [holds, Lane::Same(to[0]), Lane::Same(to[1])];
-                let next = set.op(b, &Op::Select, &args)?[0];
-                written.next = Some(set.spread(b, next)?);
+                let next = all.set.op(b, &Op::Select, &args)?[0];
+                written.next = Some(all.set.spread(b, next)?);
                 for edge in edges {
-                    for (v, lane) in self.along(b, &set, number, &edge.moves, edge.to)? {
-                        if saved.iter().all(|(known, _)| *known != v) {
-                            saved.push((v, lane));
-                        }
-                    }
+                    self.along(b, &mut all, number, edge, &mut saved)?;
                 }
             }
         }
-        for (v, lane) in saved {
+        for (v, value) in saved {
             let var = (function, v);
-            let slot = self.slots.of[&var];
-            let rows = self.rows(b, &set, var, lane, &self.slots.types[slot])?;
-            written.own.push((slot, rows));
+            let place = (&self.slots.own, self.slots.of[&var]);
+            let rows = self.rows(b, &mut all, var, value, place)?;
+            written.own.extend(rows);
+        }
+        let types = self.slots.stores.iter().zip(&self.slots.grows);
+        for (store, (ty, &grows)) in all.stores.into_iter().zip(types) {
+            written.stores.push(store.added(b, ty, grows)?);
         }
         Ok(written)
     }
 
     /// The set of these activations with all that the block makes.
-    fn entered(&self, b: &mut FuncBuilder, number: usize, running: &Running) -> Result<Set<'_>> {
+    fn entered(
+        &self,
+        b: &mut FuncBuilder,
+        number: usize,
+        running: &Running,
+    ) -> Result<Activations<'_>> {
         let (ids, state) = (running.ids, running.state);
         let block = &self.blocks[number];
         let source = &self.recursion.functions[block.function];
@@ -104,22 +132,42 @@ impl Driver<'_> {
             self.top.context.mark(b, count, Part::frames(source, inst));
         }
         let mut set = Set::new(source, self.top.context, count, Dim::UNKNOWN);
+        set.kinds.borrow_mut().stores.extend(&state.stores);
+        let mut scans = HashMap::new();
         for &v in &self.live.before[number] {
-            let slot = self.slots.of[&(block.function, v)];
-            let row = b.gather(state.slots[slot], ids)?;
-            set.values.insert(v, Lane::Rows(row));
+            match self.slots.of[&(block.function, v)] {
+                Place::Row(slot) => {
+                    let row = b.gather(state.slots[slot], ids)?;
+                    set.values.insert(v, Lane::Rows(row));
+                }
+                Place::Range(k) => {
+                    let range = state.range(&self.slots.own.ranges[k]).of(b, ids)?;
+                    if block.moves().any(|m| m.0 == v && m.1.is_scan()) {
+                        scans.insert(v, range);
+                    } else if self.live.needs[number].contains(&v) {
+                        let data = state.stores[self.slots.own.ranges[k].store];
+                        let lane = range.read(b, data, &self.top.context.ty(source.ty(v)))?;
+                        set.values.insert(v, lane);
+                    }
+                }
+            }
         }
         for (k, &site) in block.arrivals.iter().enumerate() {
             let callee = self.recursion.callee(&source.insts[site].op);
             let callee = callee.ok_or(Refusal::NotEvaluated)?;
             let place = self.result_place(b, ids, k)?;
-            for (&v, &slot) in source.insts[site]
-                .results
-                .iter()
-                .zip(&self.slots.results[callee])
-            {
-                let row = b.gather(state.results[slot], place)?;
-                set.values.insert(v, Lane::Rows(row));
+            let results = source.insts[site].results.iter();
+            for (&v, &of) in results.zip(&self.slots.results_of[callee]) {
+                let lane = match of {
+                    Place::Row(slot) => Lane::Rows(b.gather(state.results[slot], place)?),
+                    Place::Range(k) => {
+                        let slot = &self.slots.results.ranges[k];
+                        let range = state.result_range(slot).of(b, place)?;
+                        let ty = self.top.context.ty(source.ty(v));
+                        range.read(b, state.stores[slot.store], &ty)?
+                    }
+                };
+                set.values.insert(v, lane);
             }
         }
         let reads: HashSet<Value> = self.live.needs[number]
@@ -154,45 +202,54 @@ impl Driver<'_> {
                 Step::Moves(moves) => {
                     let mut moved = vec![];
                     for &(to, from) in moves {
-                        moved.push((to, self.source(b, &set, from)?));
+                        moved.push((to, self.lane(b, &set, from)?));
                     }
                     set.values.extend(moved);
                 }
             }
         }
-        Ok(set)
+        let mut stores = vec![];
+        for &data in &state.stores {
+            stores.push(Store::of(b, data)?);
+        }
+        Ok(Activations { set, scans, stores })
     }
 
-    /// The values that an edge's end reads from the frame and that the block made.
+    /// Adds the values that an edge's end reads from the frame and that the block made.
     fn along(
         &self,
         b: &mut FuncBuilder,
-        set: &Set,
+        all: &mut Activations,
         number: usize,
-        moves: &[(Value, Source)],
-        to: usize,
-    ) -> Result<Vec<(Value, Lane)>> {
-        let mut saved = vec![];
-        for &v in &self.live.before[to] {
-            let moved = moves.iter().find(|m| m.0 == v);
+        edge: &Edge,
+        saved: &mut Vec<(Value, Saved)>,
+    ) -> Result<()> {
+        for &v in &self.live.before[edge.to] {
+            if saved.iter().any(|(known, _)| *known == v) {
+                continue;
+            }
+            let moved = edge.moves.iter().find(|m| m.0 == v);
             if let Some(&(_, from)) = moved {
-                saved.push((v, self.source(b, set, from)?));
+                saved.push((
+                    v,
+                    self.source(b, all, (self.blocks[number].function, v), from)?,
+                ));
             } else if self.live.made[number].contains(&v) {
-                saved.push((v, self.known(set, v)?));
+                saved.push((v, Saved::Lane(self.known(&all.set, v)?)));
             }
         }
-        Ok(saved)
+        Ok(())
     }
 
     /// The arguments of calls.
     fn push(
         &self,
         b: &mut FuncBuilder,
-        set: &Set,
+        all: &mut Activations,
         sites: &[Inst],
         written: &mut Written,
     ) -> Result<()> {
-        let source = set.source;
+        let source = all.set.source;
         let mut args: Vec<(usize, Vec<Option<Value>>)> = vec![];
         for (k, &site) in sites.iter().enumerate() {
             let data = &source.insts[site];
@@ -206,26 +263,27 @@ impl Driver<'_> {
                 if !self.live.before[entry].contains(&param) {
                     continue;
                 }
-                let slot = self.slots.of[&var];
-                let lane = self.known(set, arg)?;
-                let rows = self.rows(b, set, var, lane, &self.slots.types[slot])?;
-                let found = args.iter().position(|(own, _)| *own == slot);
-                let place = found.unwrap_or_else(|| {
-                    args.push((slot, vec![None; sites.len()]));
-                    args.len() - 1
-                });
-                args[place].1[k] = Some(rows);
+                let lane = Saved::Lane(self.known(&all.set, arg)?);
+                let place = (&self.slots.own, self.slots.of[&var]);
+                for (slot, rows) in self.rows(b, all, var, lane, place)? {
+                    let found = args.iter().position(|(own, _)| *own == slot);
+                    let place = found.unwrap_or_else(|| {
+                        args.push((slot, vec![None; sites.len()]));
+                        args.len() - 1
+                    });
+                    args[place].1[k] = Some(rows);
+                }
             }
         }
         for (slot, rows) in args {
-            let mut all = vec![];
+            let mut joined = vec![];
             for rows in rows {
-                all.push(match rows {
+                joined.push(match rows {
                     Some(rows) => rows,
-                    None => zeros(b, &self.slots.types[slot], set.count)?,
+                    None => zeros(b, &self.slots.own.types[slot], all.set.count)?,
                 });
             }
-            written.args.push((slot, b.join(&all)?));
+            written.args.push((slot, b.join(&joined)?));
         }
         Ok(())
     }
@@ -236,7 +294,40 @@ impl Driver<'_> {
         set.value(v).map_err(refused)
     }
 
-    fn source(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
+    /// The value that a variable gets along an edge.
+    fn source(
+        &self,
+        b: &mut FuncBuilder,
+        all: &mut Activations,
+        var: (usize, Value),
+        from: Source,
+    ) -> Result<Saved> {
+        let store = match self.slots.of[&var] {
+            Place::Range(k) if from.is_scan() => self.slots.own.ranges[k].store,
+            _ => return Ok(Saved::Lane(self.lane(b, &all.set, from)?)),
+        };
+        let ty = &self.slots.stores[store];
+        let to = (&mut all.stores[store], ty);
+        Ok(Saved::Range(match from {
+            Source::Longer {
+                scan,
+                element,
+                has_room,
+            } => {
+                let lane = self.known(&all.set, element)?;
+                let row = self.row(b, &all.set, (var.0, element), lane, ty)?;
+                let range = all.scans.get(&scan).ok_or(Refusal::NotEvaluated)?;
+                self.longer(b, &all.set, *range, row, has_room, to)?
+            }
+            Source::Empty(trip) => {
+                let trip = trip.map(|v| self.known(&all.set, v)).transpose()?;
+                self.empty(b, &all.set, trip, to)?
+            }
+            _ => return Err(Refusal::NotEvaluated),
+        }))
+    }
+
+    fn lane(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
         match source {
             Source::Value(v) => self.known(set, v),
             Source::Zero => Ok(Lane::Same(b.i64(0))),
@@ -245,6 +336,7 @@ impl Driver<'_> {
                 let args = [self.known(set, v)?, one];
                 Ok(set.op(b, &Op::Binary(BinaryOp::Add), &args)?[0])
             }
+            Source::Empty(_) | Source::Longer { .. } => Err(Refusal::NotEvaluated),
         }
     }
 
@@ -253,7 +345,7 @@ impl Driver<'_> {
         match test {
             Test::Value(v) => self.known(set, *v),
             Test::Iteration { number, trip, cond } => {
-                let number = self.source(b, set, *number)?;
+                let number = self.lane(b, set, *number)?;
                 let trip = trip.map(|v| self.known(set, v)).transpose()?;
                 let cond = cond.map(|v| self.known(set, v)).transpose()?;
                 set.goes_on(b, cond, trip, number)
@@ -261,8 +353,39 @@ impl Driver<'_> {
         }
     }
 
-    /// Rows of the type of a slot.
+    /// A value's rows, by slot. What is no row becomes a range of its store.
     fn rows(
+        &self,
+        b: &mut FuncBuilder,
+        all: &mut Activations,
+        var: (usize, Value),
+        value: Saved,
+        (of, place): (&Rows, Place),
+    ) -> Result<Vec<(usize, Value)>> {
+        let k = match (place, value) {
+            (Place::Row(slot), Saved::Lane(lane)) => {
+                let row = self.row(b, &all.set, var, lane, &of.types[slot])?;
+                return Ok(vec![(slot, row)]);
+            }
+            (Place::Row(_), Saved::Range(_)) => return Err(Refusal::NotEvaluated),
+            (Place::Range(k), _) => k,
+        };
+        let slot = &of.ranges[k];
+        let range = match value {
+            Saved::Range(range) => range,
+            Saved::Lane(lane) => {
+                let refused =
+                    |_| Refusal::NoRow(described(&self.recursion.functions[var.0], var.1));
+                let store = &mut all.stores[slot.store];
+                self.stored(b, &all.set, lane, store).map_err(refused)?
+            }
+        };
+        let rows = range.rows(slot.room.is_some());
+        Ok(of.parts(place).into_iter().zip(rows).collect())
+    }
+
+    /// Rows of the type of a slot.
+    fn row(
         &self,
         b: &mut FuncBuilder,
         set: &Set,
