@@ -8,7 +8,7 @@ use common::many::{
 use heddle_interp::{Options, run};
 use heddle_ir::{DType, Datum, Tensor, text};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
-use heddle_opt::{BatchOptions, batch_instances};
+use heddle_opt::{BatchOptions, Counted, batch_instances};
 
 fn f32(value: f32) -> Datum {
     Datum::Tensor(Tensor::scalar(value))
@@ -490,6 +490,8 @@ fn loops_with_calls_stack() {
     together(MAPPED, &[Stacked, Shared], &alike);
     let module = text::parse(MAPPED).expect("parses");
     let batch = batch_instances(&module, &[Stacked, Stacked]).expect("batches");
+    let is_frames = |counted: &&Counted| counted.block.op == "recursion";
+    assert!(batch.blocks.iter().filter(is_frames).count() > 1);
     let none = Datum::Tensor(Tensor::splat(DType::F32, vec![0, 2], 0.0));
     let found = run(&batch.module, &[none, i64s(&[])], &options()).expect("runs");
     assert_eq!(tensor(&found[1]).shape(), [0, 2]);
@@ -578,6 +580,43 @@ fn sizes_of_saved_values_differ() {
         .map(|i| vec![f32s(&[1.0]), i[1].clone()])
         .collect();
     together(GROWING, &[Shared, Stacked], &alike);
+}
+
+/// Stores lose what is not in use: calls one after the other need no more memory than a few.
+#[test]
+fn stores_stay_small() {
+    let program = "
+fn @main(%n: i64[]) -> (%y: i64[]) {
+  %y: i64[] = call @f(%n, const []: i64[0])
+  return %y
+}
+fn @f(%n: i64[], %x: i64[m]) -> (%y: i64[]) {
+  %y: i64[] = if gt(%n, 0) {
+    %all = range(0, mul(%n, 100), 1)
+    %s: i64[] = loop %i trip %n carry (%s: i64[] = 0) {
+      %t: i64[] = call @f(sub(%s, %s), add(%all, %i))
+      continue carry add(%s, add(%t, gather(%all, %i, axis=0)))
+    }
+    yield %s
+  } else {
+    yield reduce(%x, kind=sum, axes=[0], keep=false)
+  }
+  return %y
+}";
+    let module = text::parse(program).expect("parses");
+    let batch = batch_instances(&module, &[Stacked]).expect("batches");
+    assert!(batch.one_by_one.is_empty(), "{:?}", batch.one_by_one);
+    // All arguments together have eighty million bytes.
+    let limits = Options {
+        max_memory: 4_000_000,
+        ..options()
+    };
+    let found = run(&batch.module, &[i64s(&[100, 3, 0])], &limits).expect("runs");
+    let alone = [100, 3, 0].map(|n| {
+        let found = run(&module, &[i64(n)], &options()).expect("runs");
+        tensor(&found[0]).to_vec::<i64>().expect("numbers")[0]
+    });
+    assert_eq!(tensor(&found[0]).to_vec::<i64>(), Some(alone.to_vec()));
 }
 
 /// Short of frames, instances run one after the other.

@@ -93,13 +93,20 @@ impl Driver<'_> {
         let now = self.state(&params[1..]);
         let next = self.step(b, &now)?;
         let (more, enough) = self.goes_on(b, &next)?;
-        let goes_on = b.binary(BinaryOp::And, more, enough)?;
+        let mut goes_on = b.binary(BinaryOp::And, more, enough)?;
+        if let Some(crowded) = self.is_crowded(b, &next)? {
+            let roomy = b.op1(Op::Unary(UnaryOp::Not), &[crowded])?;
+            goes_on = b.binary(BinaryOp::And, goes_on, roomy)?;
+        }
         let body = b.end_region(&[vec![goes_on], next.values()].concat());
         let last = b.loop_(None, Some(begins), &state_here.values(), body)?;
         let (mut more, _) = self.goes_on(b, &self.state(&last))?;
         if let Some(limit) = self.limit {
             let (count, limit) = (b.size(self.state(&last).free, 0)?, b.i64(limit));
-            let grows = b.compare(CompareOp::Lt, count, limit)?;
+            let mut grows = b.compare(CompareOp::Lt, count, limit)?;
+            if let Some(crowded) = self.is_crowded(b, &self.state(&last))? {
+                grows = b.binary(BinaryOp::Or, grows, crowded)?;
+            }
             more = b.binary(BinaryOp::And, more, grows)?;
         }
         let body = b.end_region(&[vec![more], last].concat());
@@ -388,7 +395,7 @@ fn first_of(b: &mut FuncBuilder, list: Value, rows: Value) -> Result<Value> {
 }
 
 /// So many of the first numbers of a list.
-fn cut(b: &mut FuncBuilder, list: Value, count: Value) -> Result<Value> {
+pub(super) fn cut(b: &mut FuncBuilder, list: Value, count: Value) -> Result<Value> {
     let (from, to, step) = (b.i64s(&[0]), b.vector_of(count)?, b.i64s(&[1]));
     Ok(b.op1(Op::Slice { axes: vec![0] }, &[list, from, to, step])?)
 }

@@ -24,6 +24,7 @@ mod slots;
 mod state;
 mod step;
 mod stores;
+mod tidy;
 
 use heddle_ir::{FuncBuilder, FuncId};
 

@@ -1,6 +1,6 @@
 //! The arrays of frames, and the lists of those that are ready.
 
-use heddle_ir::op::{BinaryOp, ScatterReduce};
+use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
 use heddle_ir::{DType, Dim, FuncBuilder, Op, Tensor, Type, Value};
 
 use super::drive::Driver;
@@ -42,6 +42,8 @@ pub(super) struct State {
     pub results: Vec<Value>,
     /// The stores, of any size.
     pub stores: Vec<Value>,
+    /// The size of each store beyond which it is tidied.
+    pub limits: Vec<Value>,
 }
 
 /// The number of the values in front of [`State::slots`].
@@ -55,6 +57,7 @@ impl State {
         all.extend(&self.slots);
         all.extend(&self.results);
         all.extend(&self.stores);
+        all.extend(&self.limits);
         all
     }
 
@@ -131,6 +134,11 @@ impl Driver<'_> {
         let none = filled(b, zero, count)?;
         let entry = b.i64(self.entries[0] as i64);
         let (slots, stores) = self.first_rows(b)?;
+        let mut limits = vec![];
+        for &store in &stores {
+            let size = b.size(store, 0)?;
+            limits.push(self.limit_beyond(b, size, all)?);
+        }
         let places = b.binary(BinaryOp::Mul, count, most)?;
         let results = self.slots.results.types.iter();
         let results = results.map(|ty| zeros(b, ty, places));
@@ -138,6 +146,7 @@ impl Driver<'_> {
             results: results.collect::<Result<Vec<Value>>>()?,
             slots,
             stores,
+            limits,
             ready: all,
             at: filled(b, entry, count)?,
             number: entry,
@@ -204,13 +213,15 @@ impl Driver<'_> {
         let slots = &self.slots;
         let rows = slots.own.types.iter().chain(&slots.results.types);
         types.extend(rows.chain(&slots.stores).map(with_rows));
+        types.resize(types.len() + slots.stores.len(), Type::scalar(DType::I64));
         types
     }
 
     /// The state that [`State::values`] lists.
     pub(super) fn state(&self, values: &[Value]) -> State {
         let (slots, rest) = values[FIRST_SLOT..].split_at(self.slots.own.types.len());
-        let (results, stores) = rest.split_at(self.slots.results.types.len());
+        let (results, rest) = rest.split_at(self.slots.results.types.len());
+        let (stores, limits) = rest.split_at(self.slots.stores.len());
         State {
             ready: values[0],
             at: values[1],
@@ -226,17 +237,23 @@ impl Driver<'_> {
             slots: slots.to_vec(),
             results: results.to_vec(),
             stores: stores.to_vec(),
+            limits: limits.to_vec(),
         }
     }
 
     /// More frames: enough for the calls of the next block, and twice as many as there are, so that
-    /// they seldom move; unless a limit forbids that.
+    /// they seldom move; unless a limit forbids that. Stores lose what is not in use.
     pub(super) fn grown(&self, b: &mut FuncBuilder, state: &State) -> Result<State> {
         let (zero, most) = (b.i64(0), b.i64(self.slots.most_calls as i64));
         let count = b.size(state.free, 0)?;
         let need = self.needed(b, state)?;
         let lacks = b.binary(BinaryOp::Sub, need, state.free_count)?;
         let mut more = b.binary(BinaryOp::Max, count, lacks)?;
+        if !self.slots.stores.is_empty() {
+            // Frames may be enough, and stores too large.
+            let is_short = b.compare(CompareOp::Gt, lacks, zero)?;
+            more = b.select(is_short, more, zero)?;
+        }
         if let Some(limit) = self.limit {
             let limit = b.i64(limit);
             let room = b.binary(BinaryOp::Sub, limit, count)?;
@@ -268,7 +285,7 @@ impl Driver<'_> {
             let none = zeros(b, ty, places)?;
             results.push(b.join(&[v, none])?);
         }
-        Ok(State {
+        let state = State {
             free_count: plus(b, state.free_count, more)?,
             free,
             who,
@@ -279,6 +296,7 @@ impl Driver<'_> {
             slots,
             results,
             ..state.clone()
-        })
+        };
+        self.tidied(b, state)
     }
 }
