@@ -20,6 +20,7 @@ mod newest;
 mod order;
 mod own;
 mod recursion;
+mod saved;
 mod slots;
 mod state;
 mod step;

@@ -3,18 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncBuilder, Inst, Op, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Op, Value};
 
 use super::choice::Running;
 use super::drive::Driver;
-use super::graph::{Edge, End, Source, Step, Test};
-use super::slots::{Place, Rows, described};
-use super::state::zeros;
-use super::stores::{Added, Range, Store};
+use super::graph::{End, Source, Step, Test};
+use super::saved::{Activations, Saved};
+use super::slots::{Place, described};
+use super::stores::{Added, Store};
 use crate::batch::{Refusal, Result};
 use crate::instances::blocks::Block as Part;
 use crate::instances::lane::Lane;
-use crate::instances::levels::with_rows;
 use crate::instances::set::Set;
 
 /// Rows that a block writes, by slot: each has one for each activation, or one for each call.
@@ -30,21 +29,6 @@ pub(super) struct Written {
     pub stores: Vec<Added>,
     /// The next block of each activation, unless it calls or returns: `i64[activations]`.
     pub next: Option<Value>,
-}
-
-/// Activations in a block.
-struct Activations<'a> {
-    set: Set<'a>,
-    /// Scan outputs to which the end of the block appends.
-    scans: HashMap<Value, Range>,
-    stores: Vec<Store>,
-}
-
-/// A value to write to a frame.
-#[derive(Clone, Copy)]
-enum Saved {
-    Lane(Lane),
-    Range(Range),
 }
 
 impl Driver<'_> {
@@ -215,119 +199,14 @@ impl Driver<'_> {
         Ok(Activations { set, scans, stores })
     }
 
-    /// Adds the values that an edge's end reads from the frame and that the block made.
-    fn along(
-        &self,
-        b: &mut FuncBuilder,
-        all: &mut Activations,
-        number: usize,
-        edge: &Edge,
-        saved: &mut Vec<(Value, Saved)>,
-    ) -> Result<()> {
-        for &v in &self.live.before[edge.to] {
-            if saved.iter().any(|(known, _)| *known == v) {
-                continue;
-            }
-            let moved = edge.moves.iter().find(|m| m.0 == v);
-            if let Some(&(_, from)) = moved {
-                saved.push((
-                    v,
-                    self.source(b, all, (self.blocks[number].function, v), from)?,
-                ));
-            } else if self.live.made[number].contains(&v) {
-                saved.push((v, Saved::Lane(self.known(&all.set, v)?)));
-            }
-        }
-        Ok(())
-    }
-
-    /// The arguments of calls.
-    fn push(
-        &self,
-        b: &mut FuncBuilder,
-        all: &mut Activations,
-        sites: &[Inst],
-        written: &mut Written,
-    ) -> Result<()> {
-        let source = all.set.source;
-        let mut args: Vec<(usize, Vec<Option<Value>>)> = vec![];
-        for (k, &site) in sites.iter().enumerate() {
-            let data = &source.insts[site];
-            let callee = self
-                .recursion
-                .callee(&data.op)
-                .ok_or(Refusal::NotEvaluated)?;
-            let entry = self.entries[callee];
-            for (&param, &arg) in self.recursion.params(callee).iter().zip(&data.args) {
-                let var = (callee, param);
-                if !self.live.before[entry].contains(&param) {
-                    continue;
-                }
-                let lane = Saved::Lane(self.known(&all.set, arg)?);
-                let place = (&self.slots.own, self.slots.of[&var]);
-                for (slot, rows) in self.rows(b, all, var, lane, place)? {
-                    let found = args.iter().position(|(own, _)| *own == slot);
-                    let place = found.unwrap_or_else(|| {
-                        args.push((slot, vec![None; sites.len()]));
-                        args.len() - 1
-                    });
-                    args[place].1[k] = Some(rows);
-                }
-            }
-        }
-        for (slot, rows) in args {
-            let mut joined = vec![];
-            for rows in rows {
-                joined.push(match rows {
-                    Some(rows) => rows,
-                    None => zeros(b, &self.slots.own.types[slot], all.set.count)?,
-                });
-            }
-            written.args.push((slot, b.join(&joined)?));
-        }
-        Ok(())
-    }
-
     /// A value that the block has made or read.
-    fn known(&self, set: &Set, v: Value) -> Result<Lane> {
+    pub(super) fn known(&self, set: &Set, v: Value) -> Result<Lane> {
         let refused = |_| Refusal::NoRow(described(set.source, v));
         set.value(v).map_err(refused)
     }
 
-    /// The value that a variable gets along an edge.
-    fn source(
-        &self,
-        b: &mut FuncBuilder,
-        all: &mut Activations,
-        var: (usize, Value),
-        from: Source,
-    ) -> Result<Saved> {
-        let store = match self.slots.of[&var] {
-            Place::Range(k) if from.is_scan() => self.slots.own.ranges[k].store,
-            _ => return Ok(Saved::Lane(self.lane(b, &all.set, from)?)),
-        };
-        let ty = &self.slots.stores[store];
-        let to = (&mut all.stores[store], ty);
-        Ok(Saved::Range(match from {
-            Source::Longer {
-                scan,
-                element,
-                has_room,
-            } => {
-                let lane = self.known(&all.set, element)?;
-                let row = self.row(b, &all.set, (var.0, element), lane, ty)?;
-                let range = all.scans.get(&scan).ok_or(Refusal::NotEvaluated)?;
-                self.longer(b, &all.set, *range, row, has_room, to)?
-            }
-            Source::Empty(trip) => {
-                let trip = trip.map(|v| self.known(&all.set, v)).transpose()?;
-                self.empty(b, &all.set, trip, to)?
-            }
-            _ => return Err(Refusal::NotEvaluated),
-        }))
-    }
-
-    fn lane(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
+    /// The value that a variable gets in a block.
+    pub(super) fn lane(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
         match source {
             Source::Value(v) => self.known(set, v),
             Source::Zero => Ok(Lane::Same(b.i64(0))),
@@ -351,53 +230,6 @@ impl Driver<'_> {
                 set.goes_on(b, cond, trip, number)
             }
         }
-    }
-
-    /// A value's rows, by slot. What is no row becomes a range of its store.
-    fn rows(
-        &self,
-        b: &mut FuncBuilder,
-        all: &mut Activations,
-        var: (usize, Value),
-        value: Saved,
-        (of, place): (&Rows, Place),
-    ) -> Result<Vec<(usize, Value)>> {
-        let k = match (place, value) {
-            (Place::Row(slot), Saved::Lane(lane)) => {
-                let row = self.row(b, &all.set, var, lane, &of.types[slot])?;
-                return Ok(vec![(slot, row)]);
-            }
-            (Place::Row(_), Saved::Range(_)) => return Err(Refusal::NotEvaluated),
-            (Place::Range(k), _) => k,
-        };
-        let slot = &of.ranges[k];
-        let range = match value {
-            Saved::Range(range) => range,
-            Saved::Lane(lane) => {
-                let refused =
-                    |_| Refusal::NoRow(described(&self.recursion.functions[var.0], var.1));
-                let store = &mut all.stores[slot.store];
-                self.stored(b, &all.set, lane, store).map_err(refused)?
-            }
-        };
-        let rows = range.rows(slot.room.is_some());
-        Ok(of.parts(place).into_iter().zip(rows).collect())
-    }
-
-    /// Rows of the type of a slot.
-    fn row(
-        &self,
-        b: &mut FuncBuilder,
-        set: &Set,
-        var: (usize, Value),
-        lane: Lane,
-        ty: &Type,
-    ) -> Result<Value> {
-        let refused = || Refusal::NoRow(described(&self.recursion.functions[var.0], var.1));
-        let rows = set.spread(b, lane).map_err(|_| refused())?;
-        let met = b.ty(rows).meet(&with_rows(ty)).ok_or_else(refused)?;
-        b.refine_type(rows, met)?;
-        Ok(rows)
     }
 
     /// The places of the results of activations' calls of this number.

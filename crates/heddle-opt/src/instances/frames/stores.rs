@@ -38,6 +38,8 @@ pub(super) struct Store {
     /// Places where elements are written, and these.
     places: Vec<Value>,
     rows: Vec<Value>,
+    /// Values that are behind it, with their ranges in the store.
+    known: Vec<(Ragged, Range)>,
 }
 
 /// The elements that a block adds to a store.
@@ -71,6 +73,7 @@ impl Store {
             behind: vec![],
             places: vec![],
             rows: vec![],
+            known: vec![],
         })
     }
 
@@ -167,19 +170,25 @@ impl Driver<'_> {
         lane: Lane,
         store: &mut Store,
     ) -> Result<Range> {
-        let mut x = set.as_ragged(b, lane)?;
-        if x.data != store.data {
-            if !lane.is_same() {
-                x = set.packed(b, x)?;
-            }
-            let first = store.append(b, x.data)?;
-            x.starts = plus(b, x.starts, first)?;
+        let x = set.as_ragged(b, lane)?;
+        if let Some((_, range)) = store.known.iter().find(|(known, _)| *known == x) {
+            return Ok(*range);
         }
-        Ok(Range {
+        let mut range = Range {
             start: x.starts,
             len: x.lens,
             room: None,
-        })
+        };
+        if x.data != store.data {
+            let own = match lane.is_same() {
+                true => x,
+                false => set.packed(b, x)?,
+            };
+            let first = store.append(b, own.data)?;
+            range.start = plus(b, own.starts, first)?;
+            store.known.push((x, range));
+        }
+        Ok(range)
     }
 
     /// Scan outputs without elements. There is room for the trip count, if that is stated.
