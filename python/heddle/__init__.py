@@ -69,7 +69,7 @@ def load(
         name = os.fspath(source)
     folder = None if folder is None else Path(folder)
     reading = dict(
-        format=format, folder=folder, ranks=dict(ranks or {}), overrides=list(overrides), entry=entry, constants=dict(constants or {}),
+        format=format, folder=folder, ranks=_dict(ranks), overrides=list(overrides), entry=entry, constants=_dict(constants),
     )
     return _native.load(Path(name), data, reading)
 
@@ -212,24 +212,30 @@ def open(
     source: str | os.PathLike[str] | bytes,
     *,
     trusted: bool = False,
+    device: str | None = None,
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
 ) -> Program:
-    """Opens a program that `Program.save` wrote, or the bytes of one.
+    """Opens a program that `Program.save` wrote, or the bytes of one, for the device that it was compiled for or another.
 
     Its graph is read, verified and compiled; nothing in the file is run. With `trusted=True`, for files of people whose programs you would
     run, the binary in the file is loaded in the place of the C compiler's work, where it was made for the same processor.
     """
     data = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else None
     path = Path("program" if data is not None else os.fspath(source))
-    return Program(_native.open(path, data, dict(trusted=trusted, compiler=compiler, cache=_cache(cache))))
+    return Program(_native.open(path, data, dict(trusted=trusted, device=device, compiler=compiler, cache=_cache(cache))))
 
 
-def _cache(choice: str | os.PathLike[str] | bool | None) -> Path | None:
-    """The folder of what is kept, as the native part takes it: an empty path for none."""
+def _dict(given: Any) -> Any:
+    """A mapping as a dictionary, which the native part takes; it says what is wrong with anything else."""
+    return dict(given) if isinstance(given, Mapping) else {} if given is None else given
+
+
+def _cache(choice: str | os.PathLike[str] | bool | None) -> str | None:
+    """The folder of what is kept, as the native part takes it: an empty text for none. (An empty `Path` is the folder at hand.)"""
     if choice is None or choice is True:
         return None
-    return Path(choice) if choice else Path("")
+    return os.fspath(choice) if choice else ""
 
 
 def _program_of_bytes(data: bytes) -> Program:
@@ -266,9 +272,7 @@ class Program:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs on inputs by position and name. Gives the result, or a tuple of several: arrays of PyTorch or JAX if such came in,
         else of NumPy."""
-        library = library_of(args) or (library_of(kwargs.values()) if kwargs else None)
-        results = self._native(*args, **kwargs)
-        return results if library is None else to_library(library, results)
+        return self._native(*args, **kwargs)
 
     def run(
         self,

@@ -116,6 +116,12 @@ def as_target(name: str, value: Any) -> np.ndarray:
     raise _fail(f"{name}: a result can be written to an array of NumPy or PyTorch, not to {type(value).__name__}")
 
 
+def like_inputs(args: tuple[Any, ...], kwargs: dict[str, Any] | None, results: Any) -> Any:
+    """The results of a call in the kind of its inputs."""
+    library = library_of(args) or (library_of(kwargs.values()) if kwargs else None)
+    return results if library is None else to_library(library, results)
+
+
 def library_of(values: Any) -> str | None:
     """The library whose arrays are among the inputs: its results come in the same kind."""
     for value in values:

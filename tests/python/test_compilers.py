@@ -81,3 +81,18 @@ def test_the_package_ziglang_is_the_last(tmp_path, gcc):
     script(tmp_path / "ziglang" / "zig", "exit 9")
     done = run(tmp_path, path=os.environ["PATH"])
     assert done.stdout == "works [2.0, 4.0]\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["kept", "."])
+def test_where_builds_are_kept(tmp_path, monkeypatch, name):
+    """In the folder that is asked for, or nowhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEDDLE_CACHE", str(tmp_path / "of the environment"))
+    text = "fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  %y = sub(%x, 12.25)\n  return %y\n}\n"
+    model = heddle.load(text.encode(), format="heddle")
+    heddle.compile(model, cache=False).save("p.hprog")
+    heddle.open("p.hprog", cache=False)
+    assert not list(tmp_path.glob("**/*.so"))
+    heddle.compile(model, cache=name)
+    assert [file.parent for file in tmp_path.glob("**/*.so")] == [tmp_path / name / "entries"]
+    assert heddle.compile(model).report["compile"] > 0 and (tmp_path / "of the environment").is_dir()

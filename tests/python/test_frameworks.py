@@ -58,6 +58,44 @@ def test_tensors_are_not_copied(torch):
     assert p.run({"x": x}, out={"y": out})["y"] is out and bool((out == 2).all())
 
 
+def test_views_that_change_elements(torch):
+    """Tensors whose elements in memory are not their elements."""
+    x = torch.complex(torch.arange(6.0), torch.arange(6.0) + 1).conj().reshape(2, 3)
+    assert x.imag.is_neg() and x.is_conj()
+    assert torch.equal(program()(x.imag, torch.tensor(0))[0], x.imag + x.imag)
+    assert torch.equal(program(MOVED.format("c64"))(x), x.T)
+    dense = torch._neg_view(torch.ones(2, 3))
+    assert dense.is_neg() and dense.is_contiguous()
+    assert torch.equal(program()(dense, torch.tensor(0))[0], torch.full((2, 3), -2.0))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (3, 0), (1, 1), (7, 5)])
+def test_results_are_tensors_as_others(torch, shape):
+    x = torch.rand(shape)
+    y, z, k = program()(x, torch.tensor(1))
+    assert (y.shape, z.shape, k.shape) == (x.shape, x.T.shape, ()) and all(r.is_contiguous() for r in (y, z, k))
+    # They are written to, and share nothing.
+    y += 1
+    z.zero_()
+    assert torch.equal(y, x + x + 1) and torch.equal(program()(x, torch.tensor(1))[1], x.T)
+    assert torch.equal(program()(x=x, k=torch.tensor(1))[0], x + x) and torch.equal(program()(x, k=np.int64(1))[0], x + x)
+    assert all(isinstance(r, torch.Tensor) for r in program()(x.numpy(), torch.tensor(1)))
+    assert not any(isinstance(r, torch.Tensor) for r in program()(x.numpy(), np.array(1)))
+
+
+def test_memory_of_results_is_given_back(torch):
+    import resource
+
+    p, x = program("fn @main(%x: f32[n]) -> (%y: f32[n]) {\n  return add(%x, %x)\n}\n"), torch.ones(1 << 18)
+    kept = [p(x) for _ in range(20)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(500):
+        kept.append(p(x))
+        assert kept.pop(0)[-1] == 2
+    # 500 results of 1 MiB; pages are counted in KiB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 << 10
+
+
 def test_types_of_tensors(torch):
     pytest.importorskip("ml_dtypes")
     types = {

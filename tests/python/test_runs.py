@@ -263,3 +263,61 @@ def test_more_threads_than_a_program_can_use_are_refused():
     model = heddle.load(b"fn @main(%x: f32[]) -> (%y: f32[]) {\n  return %x\n}\n", format="heddle")
     with pytest.raises(heddle.InputError, match="1024"):
         heddle.compile(model, threads=100_000)
+
+
+#: `k` times.
+DOUBLED = """fn @main(%x: f32[n,3], %k: i64[]) -> (%y: f32[n,3]) {
+  %y = loop trip %k carry (%c: f32[n,3] = %x) {
+    continue carry add(%c, %c)
+  }
+  return %y
+}
+"""
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(timeout=-1), "timeout=-1: it takes a number of seconds from 0"), (dict(timeout=float("nan")), "timeout=NaN: it takes"),
+    (dict(timeout="1 s"), "timeout='1 s': it takes"), (dict(max_memory="1G"), "max_memory='1G': it takes a number of bytes"),
+    (dict(max_iterations=-1), "max_iterations=-1: it takes a whole number from 0"), (dict(max_depth=2.5), "max_depth=2.5"),
+    (dict(seed=-1), "seed=-1"), (dict(seed=1 << 64), "seed=18446744073709551616"), (dict(cancel="now"), "cancel='now': it takes a heddle.Cancel"),
+    (dict(f64="yes"), "f64='yes': it takes True or False"),
+])
+def test_limits_that_make_no_sense(options, text):
+    with pytest.raises(heddle.InputError) as caught:
+        program(DOUBLED).run({"x": X, "k": 1}, **options)
+    assert str(caught.value).startswith(text)
+
+
+def test_no_limit_of_time():
+    for timeout in (float("inf"), 1e300, None):
+        assert np.array_equal(program(DOUBLED).run({"x": X, "k": 1}, timeout=timeout)["y"], program(DOUBLED)(X, 1))
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(threads="2"), "threads='2': it takes a whole number from 1"), (dict(threads=-2), "threads=-2"), (dict(verify="no"), "verify='no'"),
+    (dict(max_frames=1.5), "max_frames=1.5"), (dict(compiler=3), "compiler=3: it takes a text"), (dict(device="tpu"), "device=\"tpu\" is none of"),
+])
+def test_options_that_make_no_sense(options, text):
+    with pytest.raises(heddle.InputError) as caught:
+        program(DOUBLED, **options)
+    assert str(caught.value).startswith(text)
+    with pytest.raises(heddle.InputError, match="ranks='x'"):
+        heddle.load(b"", ranks="x")
+
+
+def test_arrays_of_another_type_are_not_cast():
+    for device in ("cpu", "interp"):
+        with pytest.raises(heddle.InputError, match="f32.*f64") as caught:
+            program(DOUBLED, device=device)(X.astype(np.float64), 1)
+        assert "x.astype(\"float32\")" in caught.value.hint and "x.to(torch.float32)" in caught.value.hint
+        with pytest.raises(heddle.InputError) as caught:
+            program(DOUBLED, device=device)(X.astype(np.float64)[0], 1)
+        assert caught.value.hint is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "interp"])
+def test_memory_of_inputs_counts(device):
+    with pytest.raises(heddle.LimitReached) as caught:
+        program(DOUBLED, device=device).run({"x": X, "k": 1}, max_memory=0)
+    assert caught.value.limit == "max_memory" and "max_memory" in caught.value.hint

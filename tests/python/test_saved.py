@@ -179,3 +179,14 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     # In KiB: `y == 2` takes 16 MiB, a copy of the result would take 64.
     assert int(done.stdout) < 40 << 10
     assert p(np.ones(1, np.float32)) == 2
+
+
+def test_opened_for_another_device(tmp_path):
+    p = heddle.compile(model(), device="cpu")
+    p.save(tmp_path / "p.hprog")
+    for device in ("interp", "cpu"):
+        q = heddle.open(tmp_path / "p.hprog", device=device)
+        assert q.device == device and np.allclose(q(X, 3), p(X, 3), rtol=1e-5)
+    assert heddle.open(p.__reduce__()[1][0]).device == "cpu"
+    with pytest.raises(heddle.InputError, match="none of"):
+        heddle.open(tmp_path / "p.hprog", device="tpu")

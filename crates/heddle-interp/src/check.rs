@@ -203,7 +203,17 @@ impl Walk<'_> {
             name: self.name.to_string(),
             expected: self.param.to_string(),
             found: describe(datum),
+            wanted: self.wanted(datum),
         }
+    }
+
+    /// The element type that the parameter has in the place of the array's, if all else fits.
+    fn wanted(&self, datum: &Datum) -> Option<DType> {
+        let (Type::Tensor(t), Datum::Tensor(array)) = (self.param, datum) else {
+            return None;
+        };
+        let rank = array.shape().len();
+        (t.dtype != array.dtype() && t.rank().unwrap_or(rank) == rank).then_some(t.dtype)
     }
 }
 

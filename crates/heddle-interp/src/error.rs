@@ -46,6 +46,8 @@ pub enum InputError {
         expected: String,
         /// The type given.
         found: String,
+        /// The parameter's element type, if that alone differs.
+        wanted: Option<DType>,
     },
     /// An axis does not have the size that the parameter states.
     #[error("input `{name}`: axis {axis} must have size {expected}, but has {found}")]

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
+use crate::dlpack;
 use crate::errors::input_error;
 use crate::strided;
 
@@ -152,6 +153,28 @@ pub fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
     // SAFETY: the structure of an array that is alive.
     let flags = unsafe { (*array.as_array_ptr()).fields.flags };
     flags & npyffi::NPY_ARRAY_WRITEABLE != 0
+}
+
+/// The elements of an array that lie densely and as programs have them, whose sizes are added to `dims`. `None` for all other arrays.
+pub fn plain(
+    array: &Bound<'_, PyUntypedArray>,
+    dims: &mut Vec<i64>,
+) -> PyResult<Option<dlpack::Elements>> {
+    let is_plain = array.is_c_contiguous() && array.dtype().is_native_byteorder() != Some(false);
+    let Some(dtype) = dtype_of(array)?.filter(|_| is_plain) else {
+        return Ok(None);
+    };
+    if dtype == DType::Str || (dtype != DType::Bool && (1..8).contains(&dtype.bits())) {
+        return Ok(None);
+    }
+    dims.extend(array.shape().iter().map(|&size| size as i64));
+    // SAFETY: the structure of an array that is alive.
+    let data = unsafe { (*array.as_array_ptr()).fields.data };
+    Ok(Some(dlpack::Elements {
+        dtype,
+        data: data.cast_const().cast(),
+        bytes: array.len() * (dtype.bits() / 8),
+    }))
 }
 
 /// An array as a tensor. `name` stands for it in errors.

@@ -7,6 +7,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::arrays::numpy_name;
+
 /// The exception of an error. Its class follows from the kind; `heddle/_errors.py` defines them.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let fields = Fields {
@@ -131,6 +133,10 @@ fn hint(remedy: Remedy) -> String {
         }
         Remedy::GiveRanks => {
             "pass ranks={name: rank} for inputs that the model declares without".into()
+        }
+        Remedy::Cast(dtype) => {
+            let name = numpy_name(dtype);
+            format!("x.astype({name:?}), or x.to(torch.{name}), casts it")
         }
         Remedy::KnownInputs(names) if !names.is_empty() => {
             format!("its inputs are {}", names.join(", "))

@@ -1,6 +1,7 @@
 //! The native part of the Python package `heddle`: models, programs, arrays and errors of the Rust library as Python objects.
 //!
 //! - `arrays`, `strided`, `values`, `outputs`: arrays of Python as tensors and back, without copies where memory allows it;
+//! - `views`, `dlpack`: the short way of calls on plain arrays and tensors of PyTorch;
 //! - `options`: keyword arguments as options;
 //! - `model`, `program`, `batch`: the classes; `describe`: what an ONNX file says of itself;
 //! - `measure`: times and comparisons of results;
@@ -12,6 +13,7 @@
 mod arrays;
 mod batch;
 mod describe;
+mod dlpack;
 mod errors;
 mod interrupt;
 mod measure;
@@ -21,6 +23,7 @@ mod outputs;
 mod program;
 mod strided;
 mod values;
+mod views;
 
 use std::ffi::OsString;
 

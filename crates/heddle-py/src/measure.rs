@@ -1,13 +1,13 @@
 //! Times of runs, and comparisons of results.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use heddle::{Mismatch, Tolerance, Value, compare as compare_values};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::input_error;
-use crate::options::Running;
+use crate::options::{self, Running};
 use crate::program::{PyProgram, watched};
 use crate::values::value;
 
@@ -23,8 +23,10 @@ pub fn bench<'py>(
     runs: usize,
 ) -> PyResult<Vec<f64>> {
     let options = options.options(py)?;
-    let least = Duration::try_from_secs_f64(seconds)
-        .map_err(|error| input_error(py, format!("seconds={seconds}: {error}"), None))?;
+    let least = options::seconds(py, "seconds", seconds)?.ok_or_else(|| {
+        let text = format!("seconds={seconds}: runs need an end");
+        input_error(py, text, None)
+    })?;
     let program = program.get();
     let inputs = program.inputs_of(py, &PyTuple::empty(py), Some(inputs))?;
     watched(py, &options, |options| {

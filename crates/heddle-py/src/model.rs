@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use heddle::{DType, Format, LoadOptions, Model, Port, Type, Value};
 use numpy::PyUntypedArray;
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::tensor;
 use crate::errors::{detached, input_error};
+use crate::options::item;
 use crate::values::value;
 
 /// A model as it was read: `heddle.Model`.
@@ -112,8 +114,6 @@ pub fn ports(ports: &[Port]) -> Vec<(String, String)> {
 }
 
 /// Options of reading, as `heddle.load` takes them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct Reading {
     format: String,
     /// The folder of weights beside the bytes.
@@ -123,6 +123,21 @@ pub struct Reading {
     entry: Option<String>,
     /// Arrays by the names of initializers.
     constants: HashMap<String, Py<PyAny>>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Reading {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            format: item(&options, "format", "a text")?,
+            folder: item(&options, "folder", "a folder")?,
+            ranks: item(&options, "ranks", "whole numbers by the names of inputs")?,
+            overrides: item(&options, "overrides", "a list of names")?,
+            entry: item(&options, "entry", "a name")?,
+            constants: item(&options, "constants", "arrays by their names")?,
+        })
+    }
 }
 
 /// The type of a replaced constant that is no array.

@@ -4,14 +4,34 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use heddle::{CacheChoice, CompileOptions, Device, OpenOptions, Pin, RunOptions, Tune};
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 
 use crate::errors::input_error;
 use crate::program::PyCancel;
 
+/// Reads an option of a dictionary that has all of them. An error names it with its value, and says what it takes.
+pub fn item<'py, T>(options: &Bound<'py, PyAny>, name: &str, takes: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py>,
+{
+    let value = options.get_item(name)?;
+    value.extract().map_err(|_| {
+        let shown = value
+            .repr()
+            .map_or_else(|_| "…".into(), |text| text.to_string());
+        let shown: String = shown.chars().take(60).collect();
+        let text = format!("{name}={shown}: it takes {takes}");
+        input_error(options.py(), text, None)
+    })
+}
+
+const TRUTH: &str = "True or False";
+const NATURAL: &str = "a whole number from 0";
+const TEXT: &str = "a text";
+const FOLDER: &str = "a folder, or False for none";
+
 /// Options of compiling, as `heddle.compile` takes them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct Compiling {
     device: String,
     threads: Option<usize>,
@@ -25,15 +45,28 @@ pub struct Compiling {
     cache: Option<PathBuf>,
 }
 
+impl<'py> FromPyObject<'_, 'py> for Compiling {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            device: item(&options, "device", TEXT)?,
+            threads: item(&options, "threads", "a whole number from 1, or None")?,
+            verify: item(&options, "verify", TRUTH)?,
+            tune: item(&options, "tune", TRUTH)?,
+            pin: item(&options, "pin", TRUTH)?,
+            optimize: item(&options, "optimize", TRUTH)?,
+            max_frames: item(&options, "max_frames", NATURAL)?,
+            compiler: item(&options, "compiler", TEXT)?,
+            cache: item(&options, "cache", FOLDER)?,
+        })
+    }
+}
+
 impl Compiling {
     /// The options.
     pub fn options(self, py: Python<'_>) -> PyResult<CompileOptions> {
-        let device = Device::ALL.iter().find(|d| d.name() == self.device);
-        let Some(&device) = device else {
-            let names: Vec<&str> = Device::ALL.iter().map(|d| d.name()).collect();
-            let text = format!("device={:?} is none of {}", self.device, names.join(", "));
-            return Err(input_error(py, text, None));
-        };
+        let device = device(py, &self.device)?;
         if self.threads == Some(0) {
             return Err(input_error(
                 py,
@@ -56,25 +89,48 @@ impl Compiling {
     }
 }
 
+/// The device of a name.
+fn device(py: Python<'_>, name: &str) -> PyResult<Device> {
+    let device = Device::ALL.iter().find(|d| d.name() == name);
+    device.copied().ok_or_else(|| {
+        let names: Vec<&str> = Device::ALL.iter().map(|d| d.name()).collect();
+        let text = format!("device={name:?} is none of {}", names.join(", "));
+        input_error(py, text, None)
+    })
+}
+
 /// Options of opening a program, as `heddle.open` takes them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct Opening {
     trusted: bool,
+    /// `None`: the one that it was compiled for.
+    device: Option<String>,
     compiler: Option<String>,
     /// A folder; an empty path: none.
     cache: Option<PathBuf>,
 }
 
+impl<'py> FromPyObject<'_, 'py> for Opening {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            trusted: item(&options, "trusted", TRUTH)?,
+            device: item(&options, "device", TEXT)?,
+            compiler: item(&options, "compiler", TEXT)?,
+            cache: item(&options, "cache", FOLDER)?,
+        })
+    }
+}
+
 impl Opening {
     /// The options.
-    pub fn options(self) -> OpenOptions {
-        OpenOptions {
+    pub fn options(self, py: Python<'_>) -> PyResult<OpenOptions> {
+        Ok(OpenOptions {
             trusted: self.trusted,
-            device: None,
+            device: self.device.map(|name| device(py, &name)).transpose()?,
             compiler: self.compiler,
             cache: cache(self.cache),
-        }
+        })
     }
 }
 
@@ -87,8 +143,6 @@ fn cache(folder: Option<PathBuf>) -> CacheChoice {
 }
 
 /// Options of a run, as `Program.run` takes them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
 pub struct Running<'py> {
     timeout: Option<f64>,
     max_depth: Option<usize>,
@@ -100,20 +154,53 @@ pub struct Running<'py> {
     cancel: Option<Bound<'py, PyCancel>>,
 }
 
+impl<'py> FromPyObject<'_, 'py> for Running<'py> {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            timeout: item(&options, "timeout", SECONDS)?,
+            max_depth: item(&options, "max_depth", NATURAL)?,
+            max_iterations: item(&options, "max_iterations", NATURAL)?,
+            max_memory: item(&options, "max_memory", "a number of bytes")?,
+            max_frames: item(&options, "max_frames", NATURAL)?,
+            seed: item(&options, "seed", NATURAL)?,
+            f64: item(&options, "f64", TRUTH)?,
+            cancel: item(&options, "cancel", "a heddle.Cancel")?,
+        })
+    }
+}
+
+const SECONDS: &str = "a number of seconds from 0";
+
+/// So many seconds; `None` without end.
+pub fn seconds(py: Python<'_>, name: &str, time: f64) -> PyResult<Option<Duration>> {
+    if time == f64::INFINITY {
+        return Ok(None);
+    }
+    match Duration::try_from_secs_f64(time) {
+        Ok(time) => Ok(Some(time)),
+        // Longer than the longest time.
+        Err(_) if time > 0.0 => Ok(None),
+        Err(_) => Err(input_error(
+            py,
+            format!("{name}={time}: it takes {SECONDS}"),
+            None,
+        )),
+    }
+}
+
 impl Running<'_> {
     /// The options.
     pub fn options(self, py: Python<'_>) -> PyResult<RunOptions> {
-        let seconds = |t: f64| {
-            Duration::try_from_secs_f64(t)
-                .map_err(|error| input_error(py, format!("timeout={t}: {error}"), None))
-        };
+        let timeout = self.timeout.map(|time| seconds(py, "timeout", time));
         Ok(RunOptions {
             f64: self.f64,
             max_memory: self.max_memory,
             max_iterations: self.max_iterations,
             max_depth: self.max_depth,
             max_frames: self.max_frames,
-            timeout: self.timeout.map(seconds).transpose()?,
+            timeout: timeout.transpose()?.flatten(),
             cancel: self.cancel.map(|cancel| cancel.get().0.clone()),
             seed: self.seed,
         })

@@ -11,11 +11,12 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::arrays::descr;
 use crate::errors::{detached, exception, input_error};
-use crate::interrupt::Watch;
+use crate::interrupt::{self, Watch};
 use crate::model::{PyModel, ports};
 use crate::options::{Compiling, Opening, Running};
 use crate::outputs;
 use crate::values::{object, value};
+use crate::views::Views;
 
 /// Stops runs that it is given to: `heddle.Cancel`.
 #[pyclass(frozen, name = "Cancel", module = "heddle")]
@@ -147,7 +148,8 @@ impl PyProgram {
         })
     }
 
-    /// Runs on inputs by position and name, with default options. The result, or a tuple if there are several.
+    /// Runs on inputs by position and name, with default options. The result, or a tuple if there are several: arrays of PyTorch or JAX if
+    /// such came in, else of NumPy.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
         &self,
@@ -155,17 +157,31 @@ impl PyProgram {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let run = self.execute(py, args, kwargs, RunOptions::default())?;
-        let is_own = self.is_own(&run);
-        let mut values = run.outputs.into_values();
-        if values.len() == 1
-            && let Some(value) = values.next()
-        {
-            return object(py, value, is_own);
+        let options = RunOptions::default();
+        if let Some(views) = Views::of(&self.signature, args, kwargs)? {
+            self.can_hold_results(py)?;
+            let arrays = views.arrays();
+            let ran = watched(py, &options, |options| {
+                self.program.run_on(&arrays, options)
+            })?;
+            if let Some(results) = ran {
+                return views.results(py, results);
+            }
         }
-        let objects = values.map(|value| object(py, value, is_own));
-        let objects = objects.collect::<PyResult<Vec<_>>>()?;
-        Ok(PyTuple::new(py, objects)?.into_any())
+        let run = self.execute(py, args, kwargs, options)?;
+        let is_own = self.is_own(&run);
+        let objects = run.outputs.into_values();
+        let objects = objects.map(|value| object(py, value, is_own));
+        let mut objects = objects.collect::<PyResult<Vec<_>>>()?;
+        let results = match objects.pop() {
+            Some(only) if objects.is_empty() => only,
+            last => {
+                objects.extend(last);
+                PyTuple::new(py, objects)?.into_any()
+            }
+        };
+        let values = py.import("heddle._values")?;
+        values.call_method1("like_inputs", (args, kwargs, results))
     }
 
     /// Runs on inputs by name. Results by name, and the seconds that the run took. `out` are arrays of NumPy by the names of outputs, which
@@ -195,6 +211,22 @@ impl PyProgram {
                     }
                     return Ok((results, start.elapsed().as_secs_f64()));
                 }
+            }
+        }
+        if given.is_empty()
+            && let Some(views) = Views::of(&self.signature, &PyTuple::empty(py), Some(inputs))?
+        {
+            self.can_hold_results(py)?;
+            let (start, arrays) = (Instant::now(), views.arrays());
+            let ran = watched(py, &options, |options| {
+                self.program.run_on(&arrays, options)
+            })?;
+            if let Some(values) = ran {
+                let (results, time) = (PyDict::new(py), start.elapsed());
+                for (port, value) in self.signature.outputs.iter().zip(values) {
+                    results.set_item(&port.name, object(py, value, true)?)?;
+                }
+                return Ok((results, time.as_secs_f64()));
             }
         }
         let run = self.execute(py, &PyTuple::empty(py), Some(inputs), options)?;
@@ -245,7 +277,7 @@ pub fn open_program(
     bytes: Option<Vec<u8>>,
     opening: Opening,
 ) -> PyResult<PyProgram> {
-    let options = opening.options();
+    let options = opening.options(py)?;
     let program = detached(py, || match bytes {
         None => Program::open(&path, &options),
         Some(bytes) => Program::from_bytes(&path.to_string_lossy(), bytes, &options),
@@ -259,7 +291,7 @@ pub fn watched<T: Send>(
     options: &RunOptions,
     mut work: impl FnMut(&RunOptions) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
-    let is_main = is_main_thread(py)?;
+    let is_main = interrupt::is_main_thread(py)?;
     let ends = options.timeout.and_then(|t| Instant::now().checked_add(t));
     loop {
         // Ctrl-C ends this run, and none that shares the caller's token.
@@ -305,15 +337,20 @@ impl PyProgram {
         options: RunOptions,
     ) -> PyResult<Run> {
         let inputs = self.inputs_of(py, args, kwargs)?;
-        for port in &self.signature.outputs {
-            if let heddle::Type::Tensor { dtype, .. } = port.ty {
-                // A result that no array can hold is refused before the run.
-                descr(py, dtype)?;
-            }
-        }
+        self.can_hold_results(py)?;
         watched(py, &options, |options| {
             self.program.run(inputs.iter().cloned().collect(), options)
         })
+    }
+
+    /// Refuses results that no array can hold, before the run.
+    fn can_hold_results(&self, py: Python<'_>) -> PyResult<()> {
+        for port in &self.signature.outputs {
+            if let heddle::Type::Tensor { dtype, .. } = port.ty {
+                descr(py, dtype)?;
+            }
+        }
+        Ok(())
     }
 
     /// Is it compiled as a whole, and run so?
@@ -366,17 +403,3 @@ static UNKNOWN: heddle::Type = heddle::Type::Tensor {
     dtype: heddle::DType::F32,
     dims: None,
 };
-
-/// Does this thread handle signals? In a child of `fork` it is the one that forked, whichever that was.
-fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    use pyo3::sync::PyOnceLock;
-    static THREADING: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
-    let [get_ident, main_thread] = THREADING.get_or_try_init(py, || {
-        let threading = py.import("threading")?;
-        let function = |name| Ok::<_, PyErr>(threading.getattr(name)?.unbind());
-        Ok::<_, PyErr>([function("get_ident")?, function("main_thread")?])
-    })?;
-    let ident: u64 = get_ident.bind(py).call0()?.extract()?;
-    let main: u64 = main_thread.bind(py).call0()?.getattr("ident")?.extract()?;
-    Ok(ident == main)
-}

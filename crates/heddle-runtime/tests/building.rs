@@ -49,7 +49,7 @@ fn a_program_is_built_once() {
     let loaded = unsafe { Program::load(entry, "loaded", add_plan(), Vec::new()) }.unwrap();
     assert_eq!(loaded.about().outputs, 1);
     let other_flags = BuildOptions {
-        optimize: Some(1),
+        optimize: Some(2),
         ..options.clone()
     };
     assert_eq!(cache_use(1, &other_flags), CacheUse::Stored);

@@ -309,7 +309,8 @@ impl Error {
             Error::Input(_) | Error::Memory(_) | Error::Draw(_) | Error::Threads(_) => true,
             Error::Batch(BatchError::Instance { error, .. }) => error.is_of_inputs(),
             Error::Batch(error) => !matches!(error, BatchError::Refused(_)),
-            Error::Run(RunError::Input(_)) => true,
+            // More memory than the limit is no fault of theirs.
+            Error::Run(RunError::Input(_)) => self.limit().is_none(),
             Error::Import(ImportError::Replacement { .. }) => true,
             Error::Exported { error, .. } => matches!(
                 **error,
@@ -435,6 +436,10 @@ impl Error {
                 heddle_trace::TraceError::Pt2(error) => Remedy::Advice(error.hint()?.into()),
                 _ => return None,
             },
+            Error::Run(RunError::Input(heddle_interp::InputError::Type {
+                wanted: Some(dtype),
+                ..
+            })) => Remedy::Cast(*dtype),
             Error::Run(
                 RunError::At { fault, .. }
                 | RunError::Input(heddle_interp::InputError::Fault { fault, .. }),

@@ -9,7 +9,7 @@ use heddle_lang::Structure;
 use indexmap::IndexMap;
 
 use crate::Error;
-use crate::backend::{self, Artifact, interpret, interpreted};
+use crate::backend::{self, ArrayView, Artifact, interpret, interpreted};
 use crate::draw;
 use crate::dump::{self, Dump, Emit};
 use crate::inputs::{self, InputError, Inputs};
@@ -103,6 +103,39 @@ impl Program {
         }
         let names = params.iter().map(|p| p.0.clone());
         self.run(names.zip(inputs).collect(), options)
+    }
+
+    /// Runs the program on arrays in the caller's memory, in the order of the signature, without names and times: what many short runs
+    /// need. Results are in the order of the signature, and their memory is their own.
+    ///
+    /// `None` where [`Program::run`] is the way: the interpreter has a part in the program or is left the run, an input is no plain array,
+    /// or is a table or graph.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Program::run`].
+    pub fn run_on(
+        &self,
+        inputs: &[ArrayView<'_>],
+        options: &RunOptions,
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let is_array = |(_, ty): &(String, heddle_ir::Type)| ty.as_tensor().is_some();
+        let is_whole = self.device() == Device::Cpu && self.report.interpreted.is_none();
+        let takes_arrays = self.sig().params.iter().all(is_array) && self.structures.is_empty();
+        if !is_whole || options.f64 || !takes_arrays {
+            return Ok(None);
+        }
+        match self.session(options).run_on(inputs) {
+            Ok(results) => Ok(Some(results.into_iter().map(Value::from).collect())),
+            Err(error) if self.artifact.leaves_to_interpreter(&error) => Ok(None),
+            Err(error) => {
+                let args = inputs
+                    .iter()
+                    .map(|array| array.to_tensor().map(Datum::from));
+                let args = args.collect::<Result<Vec<_>, _>>()?;
+                Err(self.named(options.of_frames(error), &args, options))
+            }
+        }
     }
 
     /// [`Program::run`] on inputs in the order of the parameters. An error of compiled code names the fused operator.

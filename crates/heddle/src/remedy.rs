@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use heddle_ir::DType;
+
 /// Remedy for an [`Error`](crate::Error). Its text names the library's options; a program with options of its own, as a
 /// command has flags, matches on the variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub enum Remedy {
     GiveInputs,
     /// Use the names of the model's inputs, which are these.
     KnownInputs(Vec<String>),
+    /// Give the array with elements of this type: nothing is cast silently.
+    Cast(DType),
     /// Export the model with operators that are supported.
     OtherOperators,
     /// State the ranks of inputs that the model declares without.
@@ -59,6 +63,7 @@ impl fmt::Display for Remedy {
                 "its inputs are {}; one with a default value takes another if `LoadOptions::overrides` names it",
                 names.join(", ")
             ),
+            Remedy::Cast(dtype) => write!(f, "cast the array to {dtype}"),
             Remedy::OtherOperators => {
                 f.write_str("export the model with other operators or another opset")
             }

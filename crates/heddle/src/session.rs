@@ -60,6 +60,11 @@ impl Session {
         self.inner.dims(output)
     }
 
+    /// Runs the program on the caller's arrays. The outputs have memory of their own.
+    pub(crate) fn run_on(&mut self, inputs: &[ArrayView<'_>]) -> Result<Vec<Datum>, Error> {
+        self.inner.run_on(inputs)
+    }
+
     /// Checks inputs, which are in order, and keeps them for the runs that follow.
     pub(crate) fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
         self.inner.bind(args)

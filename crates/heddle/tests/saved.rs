@@ -211,14 +211,117 @@ fn models_come_back_with_their_entries() {
     assert!(Model::from_saved("m", bytes).is_err());
 }
 
-#[test]
-fn tables_as_inputs_have_no_form() {
+/// Programs of the language that take trees, graphs and lists of lists.
+fn of_language(name: &str) -> Model {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = path.join("../../tests/models/batching/treelstm.hl");
-    let model = Model::load(&path, &Default::default()).unwrap();
-    let error = model.to_bytes().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    let program = compile(&model, &options(Device::Interp)).unwrap();
-    let error = program.to_bytes().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let path = path.join("../../tests/models/batching").join(name);
+    Model::load(&path, &Default::default()).unwrap()
+}
+
+#[test]
+fn tables_and_graphs_come_back() {
+    for name in [
+        "treelstm.hl",
+        "childsum_vertex.hl",
+        "inner_vertex.hl",
+        "treelstm_vertex.hl",
+    ] {
+        let model = of_language(name);
+        let program = compile(&model, &options(Device::Interp)).unwrap();
+        let opened = Program::from_bytes(name, program.to_bytes().unwrap(), &bare(false)).unwrap();
+        assert_eq!(opened.to_bytes().unwrap(), program.to_bytes().unwrap());
+        let back = Model::from_saved(name, model.to_bytes().unwrap()).unwrap();
+        assert_eq!(back.to_bytes().unwrap(), model.to_bytes().unwrap());
+        // Values are drawn as of sound tables, and give the same.
+        let sizes = Default::default();
+        let inputs = opened.draw(3, &sizes).unwrap();
+        assert_eq!(inputs, program.draw(3, &sizes).unwrap(), "{name}");
+        let limits = RunOptions::default();
+        // Words that are drawn may be none of the model's: then both say so.
+        let results = |p: &Program| {
+            let run = p.run(inputs.clone(), &limits);
+            run.map(|run| run.outputs).map_err(|error| error.kind())
+        };
+        assert_eq!(results(&opened), results(&program), "{name}");
+        // What is wrong with a table is seen as before.
+        let mut faults = 0;
+        for (input, value) in &inputs {
+            let Some(mut numbers) = value.as_tensor().and_then(Tensor::to_vec::<i64>) else {
+                continue;
+            };
+            let Some(last) = numbers.last_mut() else {
+                continue;
+            };
+            *last = 1 << 40;
+            let wrong = Tensor::from_slice(vec![numbers.len()], &numbers);
+            let mut inputs = inputs.clone();
+            inputs.insert(input.clone(), wrong.into());
+            let fault = |p: &Program| match p.run(inputs.clone(), &limits) {
+                Err(Error::Input(fault)) => Some(fault.to_string()),
+                // Lines of nodes are those of the saved graph.
+                _ => None,
+            };
+            let (found, wanted) = (fault(&opened), fault(&program));
+            assert_eq!(found, wanted, "{name}: {input}");
+            faults += wanted.is_some() as usize;
+        }
+        assert!(faults > 0, "{name}");
+    }
+}
+
+#[test]
+fn tables_of_a_file_are_not_trusted() {
+    let program = compile(&of_language("treelstm.hl"), &options(Device::Interp)).unwrap();
+    let bytes = program.to_bytes().unwrap();
+    let place = bytes.windows(4).position(|w| w == b"TBLS").unwrap();
+    let length = u64::from_le_bytes(bytes[place + 4..place + 12].try_into().unwrap());
+    let begin = (place + 12).next_multiple_of(64);
+    let text = &bytes[begin..begin + length as usize];
+    let text = std::str::from_utf8(text).unwrap();
+    // The same file with other tables of the same length.
+    let open = |other: &str| {
+        assert!(other.len() <= text.len(), "{other}");
+        let mut bytes = bytes.clone();
+        let padded = format!("{other:length$}", length = text.len());
+        bytes[begin..begin + text.len()].copy_from_slice(padded.as_bytes());
+        let end = bytes.len() - 32;
+        let sum = *heddle_runtime::cache::Key::new(&[&bytes[..end]]).bytes();
+        bytes[end..].copy_from_slice(&sum);
+        Program::from_bytes("hostile", bytes, &bare(false))
+    };
+    open(text).unwrap();
+    let name = program.signature().inputs[0].name.clone();
+    let data = r#"[{"Data":[{"tag":{"Column":"NAME"},"cases":CASES}]}]"#;
+    let data = data.replace("NAME", &name);
+    let cases = [
+        ("[]", "no cases"),
+        (
+            r#"[{"name":"a","children":[[{"Number":0},7]]}]"#,
+            "no table 7",
+        ),
+        (
+            r#"[{"name":"a","children":[[{"Column":"none"},0]]}]"#,
+            "no input `none`",
+        ),
+    ];
+    let cases = cases.map(|(cases, part)| (data.replace("CASES", cases), part));
+    let others = [
+        (r#"[{"Data":[]}]"#.to_owned(), "no tables"),
+        (
+            r#"[{"Graph":{"children":"x","offsets":"y"}}]"#.into(),
+            "no input",
+        ),
+        (r#"[{"Other":1}]"#.into(), "Other"),
+        ("[".into(), "EOF"),
+        ("[".repeat(text.len()), ""),
+    ];
+    for (other, part) in cases.into_iter().chain(others) {
+        let error = open(&other).unwrap_err();
+        assert!(matches!(error, Error::Saved { .. }), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("tables of inputs") && said.contains(part),
+            "{said}"
+        );
+    }
 }

@@ -4,8 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use heddle::{
-    ArrayView, CompileOptions, DType, Device, Error, Model, Program, RunOptions, Session, Value,
-    compile,
+    ArrayView, CompileOptions, DType, Device, Error, Model, Program, RunOptions, Session, Tensor,
+    Value, compile,
 };
 
 struct Counting;
@@ -164,6 +164,135 @@ fn outputs_are_known_before_a_run() {
     };
     let error = session.required(&[other, inputs[1]]).unwrap_err();
     assert!(matches!(error, Error::Run(_)), "{error}");
+}
+
+/// Runs on arrays without a session of the caller's; the number of results that were checked.
+fn run_on(program: &Program, n: usize, times: i64, options: &RunOptions) -> Option<usize> {
+    let (x, count) = (bytes(&vec![0.5; 4 * n]), times.to_le_bytes());
+    let dims = [n as i64, 4];
+    let found = program
+        .run_on(&arrays(&dims, &x, &count), options)
+        .unwrap()?;
+    let wanted = program.on_interpreter();
+    let wanted = wanted.run_in_order(
+        vec![
+            Tensor::from_slice(vec![n, 4], &vec![0.5f32; 4 * n]).into(),
+            Tensor::scalar(times).into(),
+        ],
+        options,
+    );
+    let wanted: Vec<Value> = wanted.unwrap().outputs.into_values().collect();
+    assert_eq!(found, wanted);
+    Some(found.len())
+}
+
+fn arrays<'a>(dims: &'a [i64], x: &'a [u8], count: &'a [u8]) -> [ArrayView<'a>; 2] {
+    let view = |dtype, dims, data| ArrayView { dtype, dims, data };
+    [view(DType::F32, dims, x), view(DType::I64, &[], count)]
+}
+
+#[test]
+fn runs_on_arrays_follow_their_dims_and_elements() {
+    let options = RunOptions::default();
+    for threads in [1, 2] {
+        let program = with_threads(Device::Cpu, threads);
+        // The same dims again, with other elements that memory depends on, and other dims in between.
+        for (n, times) in [
+            (3, 5),
+            (3, 5),
+            (3, 2),
+            (0, 2),
+            (3, 7),
+            (1, 0),
+            (1, 1),
+            (3, 5),
+        ] {
+            assert_eq!(run_on(&program, n, times, &options), Some(2));
+        }
+        let program = &program;
+        std::thread::scope(|scope| {
+            for n in 1..5 {
+                scope.spawn(move || {
+                    for times in 0..9 {
+                        assert_eq!(run_on(program, n, times, &RunOptions::default()), Some(2));
+                    }
+                });
+            }
+        });
+    }
+    assert_eq!(run_on(&program(Device::Interp), 3, 5, &options), None);
+    let double = RunOptions {
+        f64: true,
+        ..options
+    };
+    let none = program(Device::Cpu).run_on(&[], &double);
+    assert!(none.unwrap().is_none());
+}
+
+#[test]
+fn each_run_on_arrays_has_its_seed() {
+    const DRAWN: &str = "\
+fn @main(%x: u64[n]) -> (%y: u64[n]) {
+  return philox(run_key(), %x)
+}
+";
+    let options = CompileOptions {
+        threads: Some(1),
+        ..Default::default()
+    };
+    let program = compile(&Model::parse("drawn", DRAWN).unwrap(), &options).unwrap();
+    let x = bytes(&[0.0; 8]);
+    let input = ArrayView {
+        dtype: DType::U64,
+        dims: &[4],
+        data: &x,
+    };
+    let drawn = |seed| {
+        let options = RunOptions {
+            seed,
+            ..Default::default()
+        };
+        program.run_on(&[input], &options).unwrap().unwrap()
+    };
+    let first = drawn(1);
+    assert_ne!(first, drawn(2));
+    assert_eq!(first, drawn(1));
+}
+
+#[test]
+fn errors_of_runs_on_arrays_are_those_of_runs() {
+    const FAR: &str = "\
+fn @main(%x: f32[n,4], %k: i64[]) -> (%y: f32[4]) {
+  return gather(%x, %k, axis=0)
+}
+";
+    let options = CompileOptions {
+        threads: Some(1),
+        ..Default::default()
+    };
+    let program = compile(&Model::parse("far", FAR).unwrap(), &options).unwrap();
+    let limits = RunOptions::default();
+    let x = bytes(&[1.0; 12]);
+    let run = |dims: &[i64], k: i64| {
+        let values = [
+            Tensor::from_slice(dims.iter().map(|&n| n as usize).collect(), &[1f32; 12]).into(),
+            Tensor::scalar(k).into(),
+        ];
+        let wanted = program.run_in_order(values.into(), &limits).unwrap_err();
+        let found = program
+            .run_on(&arrays(dims, &x, &k.to_le_bytes()), &limits)
+            .unwrap_err();
+        assert_eq!(found.to_string(), wanted.to_string());
+        assert_eq!((found.kind(), found.node()), (wanted.kind(), wanted.node()));
+        found.to_string()
+    };
+    assert!(run(&[3, 4], 7).contains("7"));
+    assert!(run(&[4, 3], 0).contains("x"));
+    assert!(run(&[12], 0).contains("x"));
+    let (few, short) = (program.run_on(&[], &limits), &x[..40]);
+    assert!(few.unwrap_err().to_string().contains("2"));
+    let torn = program.run_on(&arrays(&[3, 4], short, &0i64.to_le_bytes()), &limits);
+    assert!(matches!(torn.unwrap_err(), Error::Memory(_)));
 }
 
 #[test]

@@ -447,6 +447,8 @@ pub fn vectorised(case: &Case) -> Option<Vec<String>> {
     let options = BuildOptions {
         compiler: Some("gcc".into()),
         cache: heddle_runtime::cache::CacheChoice::Off,
+        // Loops become vector code at the highest level.
+        optimize: Some(3),
         extra_flags: vec![format!("-fopt-info-vec-optimized={}", report.display())],
         ..Default::default()
     };

@@ -1,7 +1,9 @@
 //! Rows of tables whose cases follow from their columns.
 
+use serde::{Deserialize, Serialize};
+
 /// A whole number or truth of a row, from the columns of its table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cell {
     /// An element of this input.
     Column(String),
@@ -14,7 +16,7 @@ pub enum Cell {
 }
 
 /// An operation on cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum Sign {
     Not,
@@ -33,7 +35,7 @@ pub enum Sign {
 }
 
 /// The case of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
     /// Always this one.
     Case(usize),

@@ -7,10 +7,12 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 pub use cell::{Cell, Rule, Sign};
 
 /// Inputs that together are one value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Structure {
     /// A datum: its type's tables and those of the types that it holds. The last row of the first
     /// table is the datum.
@@ -34,7 +36,7 @@ pub enum Structure {
 }
 
 /// The table of a data type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Table {
     /// The cases of all rows.
     pub tag: Tag,
@@ -43,7 +45,7 @@ pub struct Table {
 }
 
 /// The cases of a table's rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tag {
     /// An input holds them.
     Column(String),
@@ -52,7 +54,7 @@ pub enum Tag {
 }
 
 /// A case of a data type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// Its name.
     pub name: String,
@@ -101,6 +103,37 @@ impl Structure {
                 [data.as_str(), offsets].into_iter().chain(rows).collect()
             }
         }
+    }
+
+    /// Checks one that comes from a file: that it consists of inputs that `is_input` knows, and that tables and their cases are there.
+    ///
+    /// # Errors
+    ///
+    /// A sentence on what is missing.
+    pub fn verify(&self, is_input: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        if let Some(name) = self.inputs().into_iter().find(|name| !is_input(name)) {
+            return Err(format!(
+                "there is no input `{name}`, of which a table or graph consists"
+            ));
+        }
+        let Structure::Data(tables) = self else {
+            return Ok(());
+        };
+        if tables.is_empty() {
+            return Err("a datum has no tables".into());
+        }
+        for table in tables {
+            if table.cases.is_empty() {
+                return Err("a table has no cases".into());
+            }
+            let mut targets = table.cases.iter().flat_map(|case| &case.children);
+            if let Some((_, target)) = targets.find(|(_, target)| *target >= tables.len()) {
+                return Err(format!(
+                    "there is no table {target}, whose rows another holds"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that tags have cases, children lie in their tables, no datum holds itself, and offsets

@@ -152,6 +152,16 @@ pub(crate) trait Session: Debug + Send {
     /// The outputs of the last run. They may take their memory with them: a second call has no meaning.
     fn outputs(&mut self) -> Result<Vec<Datum>, Error>;
 
+    /// Runs the program on the caller's arrays, which it does not copy if it is compiled as a whole. The outputs have memory of their own.
+    fn run_on(&mut self, inputs: &[ArrayView<'_>]) -> Result<Vec<Datum>, Error> {
+        let args = inputs
+            .iter()
+            .map(|array| array.to_tensor().map(Datum::from));
+        self.bind(&args.collect::<Result<Vec<_>, _>>()?)?;
+        self.run()?;
+        self.outputs()
+    }
+
     /// Runs the program on the caller's memory. Inputs whose shapes are those of the run before are not checked again.
     fn run_into(
         &mut self,
@@ -193,7 +203,7 @@ impl ArrayView<'_> {
     }
 
     /// A copy.
-    pub(super) fn to_tensor(self) -> Result<Tensor, Error> {
+    pub(crate) fn to_tensor(self) -> Result<Tensor, Error> {
         self.tensor_of(self.data.to_vec().into())
     }
 

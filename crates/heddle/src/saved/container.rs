@@ -32,6 +32,8 @@ pub enum Tag {
     Constants,
     /// Options of compiling.
     Options,
+    /// Inputs that are tables and graphs.
+    Tables,
     /// The entry that a model is run from.
     Entry,
     /// An emitted text.
@@ -40,10 +42,11 @@ pub enum Tag {
     Library,
 }
 
-const TAGS: [(Tag, &[u8; 4]); 6] = [
+const TAGS: [(Tag, &[u8; 4]); 7] = [
     (Tag::Graph, b"GRPH"),
     (Tag::Constants, b"CNST"),
     (Tag::Options, b"OPTS"),
+    (Tag::Tables, b"TBLS"),
     (Tag::Entry, b"ENTR"),
     (Tag::Source, b"SRCE"),
     (Tag::Library, b"LIBR"),

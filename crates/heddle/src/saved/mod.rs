@@ -1,13 +1,14 @@
 //! Programs and models in files and as bytes.
 //!
-//! A saved program is its graph behind the graph passes as text, its large constants, the options that it was compiled with, and, in a
-//! file, the source and the libraries that were built of it (`container` is the format). It is opened by reading and verifying the graph
+//! A saved program is its graph behind the graph passes as text, its large constants, the tables and graphs among its inputs, the options
+//! that it was compiled with, and, in a file, the source and the libraries that were built of it (`container` is the format). It is opened by reading and verifying the graph
 //! and compiling it again: nothing of a file is trusted. With [`OpenOptions::trusted`], where compiling comes to a text whose library is
 //! in the file, for the same processor and runtime, that library is loaded in the place of the C compiler's work. So a library that
 //! belongs to another text or processor is never used.
 
 mod container;
 mod settings;
+mod tables;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -52,9 +53,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`] if the file can't be written, [`Error::Saved`] for a program of the language that takes tables or graphs, whose
-    /// checks have no form in a file; [`Error::Build`] and others of compiling: what is saved is compiled once as it will be when it is
-    /// opened.
+    /// [`Error::Write`] if the file can't be written; [`Error::Build`] and others of compiling: what is saved is compiled once as it will
+    /// be when it is opened.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let mut container = self.contents(path)?;
         let libraries = Arc::new(Libraries::default());
@@ -129,19 +129,21 @@ impl Program {
             // SAFETY: the caller trusts whoever wrote the file.
             unsafe { libraries.insert(Key::from_bytes(*key), library.to_vec()) };
         }
+        let structures = tables::read(&container, &module.entry().sig).map_err(broken(path))?;
         let backend = backend::with_libraries(&compiling, Arc::new(libraries));
         let origin = Origin::Optimized(Arc::new(module));
-        compile_for(&*backend, origin, start.elapsed(), &compiling)
+        let program = compile_for(&*backend, origin, start.elapsed(), &compiling)?;
+        Ok(Self {
+            structures,
+            ..program
+        })
     }
 
     /// The parts that are saved in any case.
     fn contents(&self, path: &Path) -> Result<Container, Error> {
-        if !self.structures.is_empty() {
-            let text = "its inputs are tables or graphs, whose checks have no form in a file";
-            return Err(broken(path)(SavedError::Unsupported(text.into())));
-        }
         let settings = settings::write(&self.options);
         let mut container = graph(&self.module)?;
+        tables::write(&self.structures, &mut container).map_err(broken(path))?;
         container.add(Tag::Options, settings.into_bytes());
         Ok(container)
     }
@@ -152,14 +154,11 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Saved`] for a program of the language that takes tables or graphs.
+    /// [`Error::Saved`] for a program of the language whose tables follow from expressions too deep for a file.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
-        if !self.structures.is_empty() {
-            let text = "its inputs are tables or graphs, whose checks have no form in a file";
-            return Err(broken(self.path())(SavedError::Unsupported(text.into())));
-        }
         let entry = self.entry().to_owned();
         let mut container = graph(&self.clone().into_graph().0)?;
+        tables::write(&self.structures, &mut container).map_err(broken(self.path()))?;
         container.add(Tag::Entry, entry.into_bytes());
         Ok(container.written())
     }
@@ -167,7 +166,8 @@ impl Model {
     /// The model of a saved program, with the graph as it was compiled.
     pub(crate) fn of_program(path: &Path, bytes: Bytes) -> Result<Self, Error> {
         let container = Container::read(bytes).map_err(broken(path))?;
-        Ok(Model::of_module(read_graph(path, &container)?, path))
+        let model = Model::of_module(read_graph(path, &container)?, path);
+        with_tables(model, path, &container)
     }
 
     /// Reads a model of bytes that were made by [`Model::to_bytes`]. `name` stands for it in errors. Default values are constants of it.
@@ -181,8 +181,16 @@ impl Model {
         let module = read_graph(path, &container)?;
         let entry = container.one(Tag::Entry).map_err(broken(path))?;
         let entry = text(path, &entry)?;
-        Model::of_module(module, path).with_entry(&entry)
+        let model = Model::of_module(module, path).with_entry(&entry)?;
+        with_tables(model, path, &container)
     }
+}
+
+/// The model with the tables and graphs that its inputs are.
+fn with_tables(mut model: Model, path: &Path, container: &Container) -> Result<Model, Error> {
+    let structures = tables::read(container, &model.module.entry().sig);
+    model.structures = structures.map_err(broken(path))?;
+    Ok(model)
 }
 
 /// A container of a program's text and constants.

@@ -1,6 +1,6 @@
 //! A program that worker threads run.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heddle_ir::{Datum, Signature};
 use heddle_runtime::{
@@ -34,6 +34,8 @@ pub(super) struct Compiled {
     pub(super) ports: Ports,
     /// Memory of results that were dropped.
     pub(super) spares: Spares,
+    /// Dims of a run before.
+    pub(super) checked: Checked,
     /// Is each program that is made of this one proven sound before it is built?
     pub(super) verify: bool,
     /// Options with which it was built.
@@ -65,6 +67,7 @@ impl Compiled {
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             sites: lowered.emitted.sites,
             spares: Spares::new(program.outputs.len()),
+            checked: Checked::default(),
             program,
             constants: lowered.constants,
             sig,
@@ -135,6 +138,35 @@ impl Artifact for Compiled {
 
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         Box::new(CpuSession::new(self, options))
+    }
+}
+
+/// Dims of arrays that a run on the caller's memory was given, and the launch's sizes for them.
+#[derive(Debug)]
+pub(super) struct Dims {
+    /// By input.
+    pub arrays: Vec<Vec<i64>>,
+    /// In the program's order.
+    pub sizes: Vec<i64>,
+}
+
+/// Dims that were checked, so that runs on the same ones need no second check. One session has them at a time.
+#[derive(Debug, Default)]
+pub(super) struct Checked(Mutex<Option<Dims>>);
+
+impl Checked {
+    /// Those that wait for a session.
+    pub(super) fn take(&self) -> Option<Dims> {
+        self.lock().take()
+    }
+
+    /// Keeps those of a session that ends.
+    pub(super) fn keep(&self, dims: Dims) {
+        *self.lock() = Some(dims);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Dims>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

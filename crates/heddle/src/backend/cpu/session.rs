@@ -9,7 +9,7 @@ use heddle_ir::{Datum, Tensor};
 use heddle_runtime::{CancelToken, Input, Lent, Outputs};
 use heddle_uprogram::program::Size;
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Dims};
 use super::marshal;
 use crate::backend::interface::{ArrayView, Required, Session};
 use crate::{Error, RunOptions};
@@ -25,7 +25,7 @@ pub(super) struct CpuSession {
     seed: u64,
     /// Bound inputs with their dims.
     bound: Vec<(Tensor, Vec<i64>)>,
-    /// Dims of the caller's arrays that were checked.
+    /// Dims of the caller's arrays that were checked, by this session or another of the program.
     checked: Option<Vec<Vec<i64>>>,
     /// The launch's sizes, for the inputs bound or checked.
     sizes: Vec<i64>,
@@ -46,14 +46,16 @@ impl CpuSession {
         let mut session = compiled.executable.lend();
         let default = heddle_interp::Options::default().max_memory;
         session.limit_memory(options.max_memory.unwrap_or(default));
+        let known = compiled.checked.take();
+        let (checked, sizes) = known.map(|known| (known.arrays, known.sizes)).unzip();
         Self {
             session,
             limits,
             cancel: options.cancel.clone(),
             seed: options.seed,
             bound: vec![],
-            checked: None,
-            sizes: vec![],
+            checked,
+            sizes: sizes.unwrap_or_default(),
             unpacked: vec![],
             compiled,
         }
@@ -92,10 +94,15 @@ impl CpuSession {
             })?;
             self.checked = Some(inputs.iter().map(|array| array.dims.to_vec()).collect());
         }
+        // What a run is given besides dims.
         for (size, value) in compiled.sizes.iter().zip(&mut self.sizes) {
-            if let Size::Element { input, place } = size {
-                let array = &inputs[*input];
-                *value = marshal::element(array.dtype, array.data, *place);
+            match size {
+                Size::Element { input, place } => {
+                    let array = &inputs[*input];
+                    *value = marshal::element(array.dtype, array.data, *place);
+                }
+                Size::RunKey => *value = self.seed as i64,
+                Size::Named(_) | Size::Axis { .. } => {}
             }
         }
         self.unpacked.clear();
@@ -192,6 +199,16 @@ impl Session for CpuSession {
         compiled.ports.group(arrays?).ok_or_else(wrong)
     }
 
+    fn run_on(&mut self, inputs: &[ArrayView<'_>]) -> Result<Vec<Datum>, Error> {
+        self.check(inputs)?;
+        let inputs = as_inputs(inputs, &self.unpacked);
+        let limits = limits(&self.limits, &self.cancel);
+        self.compiled.spares.supply(&mut self.session);
+        let run = (self.session).run_into(inputs, std::iter::empty(), &self.sizes, &limits);
+        run.map(drop).map_err(|e| self.compiled.stopped(e))?;
+        self.outputs()
+    }
+
     fn run_into(
         &mut self,
         inputs: &[ArrayView<'_>],
@@ -199,14 +216,7 @@ impl Session for CpuSession {
     ) -> Result<(), Error> {
         self.check(inputs)?;
         self.check_outputs()?;
-        let unpacked = &self.unpacked;
-        let inputs = inputs.iter().enumerate().map(|(i, array)| Input {
-            data: match unpacked.get(i) {
-                Some(Some(tensor)) => tensor.bytes(),
-                _ => array.data,
-            },
-            dims: array.dims,
-        });
+        let inputs = as_inputs(inputs, &self.unpacked);
         let outputs = outputs.iter_mut().map(|memory| &mut **memory);
         let limits = limits(&self.limits, &self.cancel);
         let run = self.session.run_into(inputs, outputs, &self.sizes, &limits);
@@ -231,6 +241,30 @@ impl Session for CpuSession {
     fn dims(&self, output: usize) -> &[i64] {
         self.session.dims(output)
     }
+}
+
+/// Sizes that were checked are good for the next session, too.
+impl Drop for CpuSession {
+    fn drop(&mut self) {
+        if let Some(arrays) = self.checked.take() {
+            let sizes = std::mem::take(&mut self.sizes);
+            self.compiled.checked.keep(Dims { arrays, sizes });
+        }
+    }
+}
+
+/// The caller's arrays as a launch takes them.
+fn as_inputs<'a>(
+    arrays: &'a [ArrayView<'a>],
+    unpacked: &'a [Option<Tensor>],
+) -> impl ExactSizeIterator<Item = Input<'a>> {
+    arrays.iter().enumerate().map(|(i, array)| Input {
+        data: match unpacked.get(i) {
+            Some(Some(tensor)) => tensor.bytes(),
+            _ => array.data,
+        },
+        dims: array.dims,
+    })
 }
 
 fn as_tensor(value: &Datum) -> Option<&Tensor> {
