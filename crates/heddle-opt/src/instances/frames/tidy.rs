@@ -45,10 +45,9 @@ impl Driver<'_> {
             let results = self.slots.results.ranges.iter().filter(is_own);
             let results: Vec<&RangeSlot> = results.collect();
             for range in &own {
-                for slot in [Some(range.start), Some(range.len), range.room] {
-                    if let Some(slot) = slot {
-                        state.slots[slot] = put(b, state.slots[slot], free, none)?;
-                    }
+                let all = [Some(range.start), Some(range.len), range.room];
+                for slot in all.into_iter().flatten() {
+                    state.slots[slot] = put(b, state.slots[slot], free, none)?;
                 }
             }
             let ranges = own.iter().map(|slot| state.range(slot));
