@@ -30,13 +30,10 @@ const MAX_COPIED: usize = 8;
 /// Instructions that may be copied also in small programs.
 const MIN_COPIED: usize = 4 * MAX_COPIED_INSTS;
 
-/// A cycle's procedures that take all arguments are one set for each combination of their sizes: so
-/// many always, and more while all of them have few instructions. A program that needs others is left
-/// to the interpreter.
+/// Procedures of a cycle that take all arguments are for one combination of their sizes. So many are
+/// always made; others are copies like those above, and a program that needs more is left to the
+/// interpreter.
 const MIN_SIZED: usize = 4;
-
-/// Limit on the instructions of more sets.
-const MAX_SIZED_INSTS: usize = 4 * MAX_COPIED_INSTS;
 
 /// Limit on procedures; larger programs are left to the interpreter. Specialisations take half of
 /// them at most.
@@ -240,30 +237,39 @@ impl<'m> Lowerer<'m> {
     }
 
     /// Is there room for procedures of a cycle that are for one outer call alone? For the first one
-    /// always.
+    /// always. A function that does not recurse was not inlined since its copies would be too large.
     fn may_specialise(&mut self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
-        if self.made(entry).next().is_none() {
+        let made = self.made(entry).count();
+        if made == 0 {
             return true;
         }
+        if !recurses(self.module, entry, functions) {
+            let own = count_insts(self.module, [entry].into_iter());
+            if own.saturating_mul(made + 1) > MAX_COPIED_INSTS {
+                return false;
+            }
+        }
+        let procedures = self.program.procedures.len() + functions.len();
+        procedures <= MAX_PROCEDURES / 2 && self.may_copy(functions)
+    }
+
+    /// Is there room for procedures of a cycle that take all arguments, of other sizes than those that
+    /// there are?
+    fn may_take_all(&mut self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
+        let sized = self.made(entry).filter(|cycle| !cycle.is_special).count();
+        sized < MIN_SIZED || self.may_copy(functions)
+    }
+
+    /// Takes the instructions of these functions from those that may be copied, if there are as many.
+    fn may_copy(&mut self, functions: &BTreeSet<FuncId>) -> bool {
         let most = *self.copies.get_or_insert_with(|| {
             let all = count_insts(self.module, self.module.functions.keys());
             MIN_COPIED.max(all.saturating_mul(MAX_COPIED))
         });
         let own = count_insts(self.module, functions.iter().copied());
-        let procedures = self.program.procedures.len() + functions.len();
-        if procedures > MAX_PROCEDURES / 2 || own > most {
-            return false;
-        }
-        self.copies = Some(most - own);
-        true
-    }
-
-    /// Is there room for procedures of a cycle that take all arguments, of other sizes than those that
-    /// there are?
-    fn may_take_all(&self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
-        let sized = self.made(entry).filter(|cycle| !cycle.is_special).count();
-        let own = count_insts(self.module, functions.iter().copied());
-        sized < MIN_SIZED || own.saturating_mul(sized + 1) <= MAX_SIZED_INSTS
+        let left = most.checked_sub(own);
+        self.copies = Some(left.unwrap_or(most));
+        left.is_some()
     }
 
     /// The cycles that were entered by a function.
@@ -488,6 +494,14 @@ fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
             }
         });
     }
+    found
+}
+
+fn recurses(module: &Module, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
+    let mut found = functions.len() > 1;
+    module.functions[entry].for_each_inst(&mut |_, data| {
+        found |= matches!(data.op, Op::Call(callee) if callee == entry);
+    });
     found
 }
 
