@@ -27,7 +27,7 @@ STAGES = {
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": f"{QUICK} cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test random",
-    "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
+    "batched": f"{QUICK} HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
                " --test random_instances",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
