@@ -3,14 +3,15 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 
 def sanitizer():
-    """GCC's library, if this machine has it."""
-    if not (gcc := shutil.which("gcc")) or sys.platform != "linux":
+    """GCC's library, if this machine has it, and this Python can do without an allocator of its own: without a GIL none can."""
+    if not (gcc := shutil.which("gcc")) or sys.platform != "linux" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None
     path = subprocess.run([gcc, "-print-file-name=liblsan.so"], capture_output=True, text=True).stdout.strip()
     return path if os.path.isabs(path) and Path(path).exists() else None
@@ -28,7 +29,7 @@ def skip_unless_it_runs(done):
         pytest.skip("LeakSanitizer may not look at this process")
 
 
-pytestmark = pytest.mark.skipif(sanitizer() is None, reason="there is no gcc with LeakSanitizer (liblsan)")
+pytestmark = pytest.mark.skipif(sanitizer() is None, reason="there is no gcc with LeakSanitizer (liblsan), or no GIL")
 
 
 def test_memory_that_is_lost_is_found():
