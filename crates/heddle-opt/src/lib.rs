@@ -62,6 +62,6 @@ pub use separate_ranks::separate_ranks;
 pub use transform::{
     CostModel, FlatPorts, LevelOptions, OptionalPorts, SequenceForm, SequenceLayout,
     TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant,
-    level_loops, level_recursion, open_optional_ports, tabulate_products, transform,
+    level_loops, level_recursion, open_optional_ports, reduce_folds, tabulate_products, transform,
 };
 pub use type_failures::type_failures;

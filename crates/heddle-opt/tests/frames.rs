@@ -8,7 +8,7 @@ use common::many::{
 use heddle_interp::{Options, run};
 use heddle_ir::{DType, Datum, Tensor, text};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
-use heddle_opt::{BatchOptions, batch_instances};
+use heddle_opt::{BatchOptions, Counted, batch_instances};
 
 fn f32(value: f32) -> Datum {
     Datum::Tensor(Tensor::scalar(value))
@@ -452,9 +452,201 @@ fn arrays_stay_with_their_instance() {
     together(&program, &[Ragged, Shared, Shared], &all);
 }
 
-/// A value that differs in size is kept over a call: that goes one by one, and the note names it.
+/// Scan outputs of a loop with calls: one whose trip count is known, as a result and kept over calls.
+const MAPPED: &str = "
+fn @main(%x: f32[2], %n: i64[]) -> (%y: f32[2], %all: f32[?,2], %calls: i64[?]) {
+  %y: f32[2], %all: f32[?,2], %calls: i64[?] = call @f(%x, %n)
+  return %y, %all, %calls
+}
+fn @f(%x: f32[2], %n: i64[]) -> (%y: f32[2], %all: f32[?,2], %calls: i64[?]) {
+  %y: f32[2], %all: f32[?,2], %calls: i64[?] = loop %i trip %n carry (%h: f32[2] = %x) {
+    %u: f32[2], %some: f32[?,2], %c: i64[?] = call @f(tanh(%h), sub(%n, add(%i, 1)))
+    %next = add(%u, reduce(%some, kind=sum, axes=[0], keep=false))
+    continue carry %next stack mul(%u, 0.5), add(reduce(%c, kind=sum, axes=[0], keep=false), 1)
+  }
+  %z: f32[2] = if eq(%n, 2) {
+    %z: f32[2], %a: f32[?,2], %b: i64[?] = call @f(%y, 1)
+    yield add(%z, reduce(%a, kind=sum, axes=[0], keep=false))
+  } else {
+    yield %y
+  }
+  return add(%z, reduce(%all, kind=sum, axes=[0], keep=false)), %all, %calls
+}";
+
 #[test]
-fn rows_have_one_size() {
+fn loops_with_calls_stack() {
+    let with = |x: f32, n: i64| vec![f32s(&[x, 1.0]), i64(n)];
+    let all = [
+        with(1.0, 3),
+        with(2.0, 0),
+        with(3.0, 1),
+        with(-1.0, 4),
+        with(0.5, -3),
+        with(0.25, 2),
+        with(-4.0, 4),
+    ];
+    together(MAPPED, &[Stacked, Stacked], &all);
+    let alike: Vec<_> = all.iter().map(|i| vec![i[0].clone(), i64(3)]).collect();
+    together(MAPPED, &[Stacked, Shared], &alike);
+    let module = text::parse(MAPPED).expect("parses");
+    let batch = batch_instances(&module, &[Stacked, Stacked]).expect("batches");
+    let is_frames = |counted: &&Counted| counted.block.op == "recursion";
+    assert!(batch.blocks.iter().filter(is_frames).count() > 1);
+    let none = Datum::Tensor(Tensor::splat(DType::F32, vec![0, 2], 0.0));
+    let found = run(&batch.module, &[none, i64s(&[])], &options()).expect("runs");
+    assert_eq!(tensor(&found[1]).shape(), [0, 2]);
+}
+
+/// All solutions of a search, which a condition ends; loops in loops, of all element types.
+const SOLUTIONS: &str = "
+fn @main(%items: i64[n], %goal: i64[]) -> (%count: i64[], %masks: i64[?], %firsts: bool[?], %means: f64[?,2]) {
+  %count: i64[], %masks: i64[?], %firsts: bool[?], %means: f64[?,2] = call @search(%items, 0, %goal)
+  return %count, %masks, %firsts, %means
+}
+fn @search(%items: i64[n], %at: i64[], %left: i64[]) -> (%count: i64[], %masks: i64[?], %firsts: bool[?], %means: f64[?,2]) {
+  %n = squeeze(shape(%items), axes=[0])
+  %ends = or(eq(%left, 0), ge(%at, %n))
+  %count: i64[], %masks: i64[?], %firsts: bool[?], %means: f64[?,2] = loop %k trip sub(%n, %at) while not(%ends) carry (%sum: i64[] = cast(eq(%left, 0), to=i64)) {
+    %place = add(%at, %k)
+    %item = gather(%items, %place, axis=0)
+    %rest = sub(%left, %item)
+    %found: i64[] = if ge(%rest, 0) {
+      %c: i64[], %m: i64[?], %f: bool[?], %e: f64[?,2] = call @search(%items, add(%place, 1), %rest)
+      %more = cast(reduce(cast(%f, to=i64), kind=sum, axes=[0], keep=false), to=i64)
+      yield add(%c, mul(%more, 100))
+    } else {
+      yield 0
+    }
+    %nested: i64[], %inner: f64[?] = loop %j trip 2 while lt(%found, 3) carry (%s: i64[] = %found) {
+      %c: i64[], %m: i64[?], %f: bool[?], %e: f64[?,2] = call @search(%items, add(%place, 2), sub(%rest, %j))
+      continue while lt(%c, 2) carry add(%s, %c) stack cast(add(%c, reduce(%m, kind=sum, axes=[0], keep=false)), to=f64)
+    }
+    %both = concat(unsqueeze(reduce(%inner, kind=sum, axes=[0], keep=false), axes=[0]), const [0.5]: f64[1], axis=0)
+    %go = lt(add(%sum, %nested), 40)
+    continue while %go carry add(%sum, %found) stack add(%found, %k), gt(%found, 0), %both
+  }
+  return %count, %masks, %firsts, %means
+}";
+
+#[test]
+fn loops_that_end_by_conditions_stack() {
+    let with = |items: &[i64], goal| vec![i64s(items), i64(goal)];
+    let all = [
+        with(&[5, 3, 8, 2], 10),
+        with(&[], 3),
+        with(&[7], 7),
+        with(&[4, 3, 2, 5, 1], 7),
+        with(&[1, 2, 3, 4, 5, 6], 9),
+        with(&[4, 4, 4], 8),
+        with(&[2], 0),
+    ];
+    together(SOLUTIONS, &[Ragged, Stacked], &all);
+}
+
+/// Values whose size differs by activation are kept over calls, are arguments, and are results.
+const GROWING: &str = "
+fn @main(%x: f32[n], %k: i64[]) -> (%y: f32[?], %path: i64[?]) {
+  %y: f32[?], %path: i64[?] = call @f(%x, %k, const []: i64[0])
+  return %y, %path
+}
+fn @f(%x: f32[m], %k: i64[], %path: i64[p]) -> (%y: f32[?], %all: i64[?]) {
+  %y: f32[?], %all: i64[?] = if gt(%k, 0) {
+    %few = broadcast(cast(%k, to=f32), unsqueeze(%k, axes=[0]))
+    %more = concat(%path, unsqueeze(%k, axes=[0]), axis=0)
+    %a: f32[?], %p: i64[?] = call @f(concat(%few, %x, axis=0), sub(%k, 1), %more)
+    %half = slice(%a, [0], [2], [1], axes=[0])
+    %b: f32[?], %q: i64[?] = call @f(mul(%half, reduce(%few, kind=sum, axes=[0], keep=false)), sub(%k, 2), %p)
+    yield concat(%b, %few, axis=0), concat(%q, %more, axis=0)
+  } else {
+    yield %x, %path
+  }
+  return %y, %all
+}";
+
+#[test]
+fn sizes_of_saved_values_differ() {
+    let all: Vec<_> = [
+        (&[3.0f32, 1.0][..], 2),
+        (&[], 0),
+        (&[1.0], 3),
+        (&[], 4),
+        (&[0.5; 5], -1),
+    ]
+    .map(|(x, k)| vec![f32s(x), i64(k)])
+    .to_vec();
+    together(GROWING, &[Ragged, Stacked], &all);
+    let alike: Vec<_> = all
+        .iter()
+        .map(|i| vec![f32s(&[1.0]), i[1].clone()])
+        .collect();
+    together(GROWING, &[Shared, Stacked], &alike);
+}
+
+/// Stores lose what is not in use: calls one after the other need no more memory than a few.
+#[test]
+fn stores_stay_small() {
+    let program = "
+fn @main(%n: i64[]) -> (%y: i64[]) {
+  %y: i64[] = call @f(%n, const []: i64[0])
+  return %y
+}
+fn @f(%n: i64[], %x: i64[m]) -> (%y: i64[]) {
+  %y: i64[] = if gt(%n, 0) {
+    %all = range(0, mul(%n, 100), 1)
+    %s: i64[] = loop %i trip %n carry (%s: i64[] = 0) {
+      %t: i64[] = call @f(sub(%s, %s), add(%all, %i))
+      continue carry add(%s, add(%t, gather(%all, %i, axis=0)))
+    }
+    yield %s
+  } else {
+    yield reduce(%x, kind=sum, axes=[0], keep=false)
+  }
+  return %y
+}";
+    let module = text::parse(program).expect("parses");
+    let batch = batch_instances(&module, &[Stacked]).expect("batches");
+    assert!(batch.one_by_one.is_empty(), "{:?}", batch.one_by_one);
+    // All arguments together have eighty million bytes.
+    let limits = Options {
+        max_memory: 4_000_000,
+        ..options()
+    };
+    let found = run(&batch.module, &[i64s(&[100, 3, 0])], &limits).expect("runs");
+    let alone = [100, 3, 0].map(|n| {
+        let found = run(&module, &[i64(n)], &options()).expect("runs");
+        tensor(&found[0]).to_vec::<i64>().expect("numbers")[0]
+    });
+    assert_eq!(tensor(&found[0]).to_vec::<i64>(), Some(alone.to_vec()));
+}
+
+/// Short of frames, instances run one after the other.
+#[test]
+fn stores_of_few_frames() {
+    let lists = |items: &[i64], goal| vec![i64s(items), i64(goal)];
+    let solutions = [
+        lists(&[5, 3, 2], 5),
+        lists(&[], 3),
+        lists(&[4, 3, 2, 5, 1], 7),
+    ];
+    let arrays = |x: &[f32], k| vec![f32s(x), i64(k)];
+    let growing = [arrays(&[3.0, 1.0], 2), arrays(&[], 0), arrays(&[1.0], 4)];
+    for frames in [0, 3, 4, 5, 8, 1000] {
+        let options = BatchOptions {
+            max_frames: Some(frames),
+            ..Default::default()
+        };
+        for (program, all) in [(SOLUTIONS, &solutions), (GROWING, &growing)] {
+            let module = text::parse(program).expect("parses");
+            let batch = compare_made(&module, &[Ragged, Stacked], all, options);
+            assert!(batch.expect("runs").one_by_one.is_empty());
+        }
+    }
+}
+
+/// A value that differs in another size than the first is kept over a call: that goes one by one, and the
+/// note names it.
+#[test]
+fn elements_have_one_size() {
     let program = "
 fn @main(%x: f32[], %k: i64[]) -> (%y: f32[]) {
   %y: f32[] = call @f(%x, %k)
@@ -462,10 +654,10 @@ fn @main(%x: f32[], %k: i64[]) -> (%y: f32[]) {
 }
 fn @f(%x: f32[], %k: i64[]) -> (%y: f32[]) {
   %y: f32[] = if gt(%k, 0) {
-    %few = broadcast(%x, unsqueeze(%k, axes=[0]))
+    %few = broadcast(%x, concat(const [2]: i64[1], unsqueeze(%k, axes=[0]), axis=0))
     %a: f32[] = call @f(mul(%x, 0.5), sub(%k, 1))
     %b: f32[] = call @f(%a, sub(%k, 2))
-    yield add(%b, reduce(mul(%few, %a), kind=sum, axes=[0], keep=false))
+    yield add(%b, reduce(mul(%few, %a), kind=sum, axes=[0,1], keep=false))
   } else {
     yield %x
   }

@@ -41,7 +41,8 @@ use std::fmt;
 use heddle_ir::Module;
 use heddle_lang::Structure;
 use heddle_opt::{
-    BatchOptions, batch_instances_with, inline_calls_in_batch, remove_dead, seed_as_input,
+    BatchOptions, batch_instances_with, inline_calls_in_batch, reduce_folds, remove_dead,
+    seed_as_input,
 };
 use indexmap::IndexMap;
 
@@ -75,6 +76,9 @@ pub type Forms = IndexMap<String, Form>;
 /// has it, instance `k` draws the random numbers of a run alone with [`RunOptions::seed`](crate::RunOptions::seed) `seeds[k]`.
 /// Without it, all instances have the run's seed.
 pub const SEEDS: &str = "batch.seeds";
+
+/// Bytes of the terms of a sum that an instance may evaluate at once.
+const FOLDED: f64 = 256.0 * 1024.0;
 
 /// A model for many instances.
 #[derive(Clone, Debug)]
@@ -160,6 +164,9 @@ impl Model {
         let model = self.edited(|module| {
             inline_calls_in_batch(module);
             remove_dead(module);
+            if reduce_folds(module, FOLDED).total() > 0 {
+                remove_dead(module);
+            }
             let params = module.entry().sig.params.iter();
             let form = |(name, _): &(String, _)| match forms.get(name) {
                 None => heddle_opt::Form::Shared,

@@ -140,7 +140,7 @@ fn batched(model: &Model) -> heddle::batch::Batch {
     batch
 }
 
-/// A graph of so many vertices with up to three children each, some of them shared.
+/// A graph of so many vertices with up to seven children each, some of them shared.
 fn drawn(size: u64, seed: u64) -> Inputs {
     let (mut children, mut offsets, mut words) = (vec![], vec![0], vec![]);
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -151,7 +151,7 @@ fn drawn(size: u64, seed: u64) -> Inputs {
         ((state >> 33) % n) as i64
     };
     for v in 0..size {
-        let count = if v == 0 { 0 } else { below(4) };
+        let count = if v == 0 { 0 } else { below(8) };
         children.extend((0..count).map(|_| below(v)));
         offsets.push(children.len() as i64);
         words.push(below(10));
@@ -212,7 +212,7 @@ fn graphs_of_a_batch_go_level_by_level_together() {
             .iter()
             .map(|g| one.run(with(g.clone()), &options).expect("runs").outputs)
             .collect();
-        for count in [64, 5, 1, 0] {
+        for count in [64, 7, 1, 0] {
             let inputs = with(joined(&graphs[..count]));
             batch.check(&inputs).expect("parts its arrays");
             let got = all.run(inputs.clone(), &options).expect("runs");
@@ -253,6 +253,27 @@ fn graphs_of_a_batch_go_level_by_level_together() {
             );
         }
     }
+}
+
+#[test]
+fn states_of_all_children_are_added_up_at_once() {
+    let graph = model("childsum_vertex.hl");
+    let weights = weights(&model("treelstm.heddle"));
+    let batch = batched(&graph);
+    let graphs: Vec<Inputs> = (0..64).map(|k| drawn(1 + k % 31, k)).collect();
+    let inputs = joined(&graphs).into_iter().chain(weights).collect();
+    let activity = batch.activity(&inputs, &RunOptions::default());
+    let blocks = activity.expect("runs").blocks;
+    let steps: Vec<(&str, u64)> = blocks.iter().map(|b| (b.block.as_str(), b.steps)).collect();
+    // The levels and the program: no vertex loops over its children.
+    let highest = graphs.iter().map(height).max().unwrap_or(0);
+    let [(levels, found), ("program", 1)] = steps[..] else {
+        panic!("{steps:?}");
+    };
+    assert!(
+        levels.starts_with("loop") && found == highest,
+        "{steps:?}, {highest} levels"
+    );
 }
 
 #[test]

@@ -19,8 +19,6 @@ pub enum Refusal {
     NoRow(String),
     /// A recursion with too many calls in its functions.
     ManyCalls,
-    /// A loop with recursive calls in it that makes scan outputs.
-    ScansOfCalls,
     /// A branch that differs by row and may fail.
     MayFail,
     /// A branch whose arms differ in shape.
@@ -66,7 +64,6 @@ impl fmt::Display for Refusal {
             Self::NotAhead(op) => return write!(f, "`{op}` ahead"),
             Self::NoRow(value) => return write!(f, "{value}, whose size may differ by call"),
             Self::ManyCalls => "a recursion with too many calls",
-            Self::ScansOfCalls => "scan outputs of a loop with recursive calls",
             Self::Call => "a call",
             Self::MayFail => "a branch that differs by row and may fail",
             Self::Arms => "a branch whose arms differ in shape",

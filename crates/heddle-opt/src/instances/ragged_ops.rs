@@ -150,8 +150,17 @@ impl Set<'_> {
 
     /// Arrays of each instance behind each other.
     fn behind(&self, b: &mut FuncBuilder, args: &[Lane]) -> Result<Lane> {
-        let parts: Result<Vec<Ragged>> = args.iter().map(|&x| self.as_ragged(b, x)).collect();
-        let mut parts = parts?.into_iter();
+        let mut parts = vec![];
+        for &lane in args {
+            let part = self.as_ragged(b, lane)?;
+            // Whole arrays are joined.
+            let is_wide = self.kinds.borrow().stores.contains(&part.data);
+            parts.push(match is_wide {
+                true => self.packed(b, part)?,
+                false => part,
+            });
+        }
+        let mut parts = parts.into_iter();
         let mut all = parts.next().ok_or(Refusal::NoRows)?;
         for next in parts {
             let lens = b.binary(BinaryOp::Add, all.lens, next.lens)?;

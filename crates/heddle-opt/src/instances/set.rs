@@ -36,6 +36,8 @@ pub(super) struct Known {
     pub loops: HashMap<Inst, Forms>,
     /// The instructions of all regions, once one is asked for.
     pub owners: Option<HashMap<Region, Owner>>,
+    /// Arrays of which ranges are a small part.
+    pub stores: HashSet<Value>,
 }
 
 /// Some of the instances, which evaluate instructions together.

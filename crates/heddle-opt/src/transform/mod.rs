@@ -19,6 +19,7 @@ mod open_optionals;
 mod open_sequences;
 mod order;
 pub(crate) mod rebuild;
+mod reduce_folds;
 mod sequence_lengths;
 mod sink_appends;
 mod slice_updates;
@@ -51,6 +52,7 @@ pub use list_scans::list_scans;
 pub use merge_branches::merge_branches;
 pub use open_optionals::{OptionalPorts, open_optional_ports, open_optionals};
 pub use open_sequences::open_sequences;
+pub use reduce_folds::reduce_folds;
 pub use sink_appends::sink_appends;
 pub use slice_updates::slice_updates;
 pub use split_dots::split_dots;
@@ -112,6 +114,8 @@ transformations! {
         slice_updates(module);
     HoistInvariant, hoist_invariant, "compute once what is the same in every iteration of a loop",
         hoist_invariant(module);
+    ReduceFolds, reduce_folds, "reduce the terms of all iterations where a loop only adds them up",
+        reduce_folds(module, costs.chunk);
     LevelLoops, level_loops, "run the iterations of a loop over a tree or graph in batches, level by level",
         level_loops(module, &LevelOptions::USUAL, costs);
     UnrollLoops, unroll_loops, "put the iterations of small loops one after the other",

@@ -140,7 +140,30 @@ pub fn draw_tensor(dtype: DType, shape: Vec<usize>, random: &mut Random) -> Tens
 /// Do two programs give the same results on these inputs, bit for bit except for NaN payloads? A
 /// program that stops with an error may become one that does not: the passes remove dead code.
 pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result<(), String> {
+    outcomes_are(before, after, inputs, false, same)
+}
+
+/// [`same_outcome`] where a pass may have changed the order in which floats are added.
+pub fn same_but_for_sums(before: &Module, after: &Module, inputs: &[Datum]) -> Result<(), String> {
+    let is_same = |a: &Datum, b: &Datum| same(a, b) || is_close(a, b);
+    outcomes_are(before, after, inputs, false, is_same)
+}
+
+/// [`same_but_for_sums`] where all floats are doubles, so that many terms round little.
+pub fn same_in_doubles(before: &Module, after: &Module, inputs: &[Datum]) -> Result<(), String> {
+    let is_same = |a: &Datum, b: &Datum| same(a, b) || is_close(a, b);
+    outcomes_are(before, after, inputs, true, is_same)
+}
+
+fn outcomes_are(
+    before: &Module,
+    after: &Module,
+    inputs: &[Datum],
+    f64: bool,
+    same: impl Fn(&Datum, &Datum) -> bool,
+) -> Result<(), String> {
     let options = Options {
+        f64,
         max_iterations: 10_000,
         max_depth: 200,
         check_types: true,
@@ -160,6 +183,27 @@ pub fn same_outcome(before: &Module, after: &Module, inputs: &[Datum]) -> Result
         }
     }
     Ok(())
+}
+
+/// Are these floats of one shape, and as close as the order of sums allows?
+fn is_close(a: &Datum, b: &Datum) -> bool {
+    let (Datum::Tensor(a), Datum::Tensor(b)) = (a, b) else {
+        return false;
+    };
+    let tolerance = match a.dtype() {
+        DType::F32 => 1e-5,
+        DType::F64 => 1e-12,
+        _ => return false,
+    };
+    let (Some(x), Some(y)) = (a.to_f64s(), b.to_f64s()) else {
+        return false;
+    };
+    let finite = x.iter().filter(|v| v.is_finite());
+    let scale = finite.fold(1.0f64, |most, v| most.max(v.abs()));
+    let close = |(x, y): (&f64, &f64)| {
+        x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= tolerance * scale
+    };
+    a.dtype() == b.dtype() && a.shape() == b.shape() && x.iter().zip(&y).all(close)
 }
 
 /// Results are as many as expected, and the same.

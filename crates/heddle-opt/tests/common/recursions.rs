@@ -7,21 +7,43 @@ use heddle_ir::{Datum, Tensor};
 use super::Random;
 use super::many::{f32s, i64, i64s};
 
-/// The body of a function in the making. All its values are `f32[2]`.
+/// The body of a function in the making. Its values are `f32[2]` and, if it is free, `f32[?,2]`.
 struct Body {
     random: Random,
     text: String,
     names: usize,
     calls: usize,
-    /// There are two functions, whose calls and control flow may need results of calls.
+    /// There are two functions, whose calls and control flow may need results of calls, and arrays
+    /// whose size differs.
     is_free: bool,
 }
 
 /// Calls in the text of a body.
 const MOST_CALLS: usize = 3;
 
-/// The values that may be used, each with whether it needs a call's result.
-type Pool = Vec<(String, bool)>;
+/// A value that may be used, with whether it needs a call's result.
+type Item = (String, bool);
+
+/// The values that may be used.
+#[derive(Clone)]
+struct Pool {
+    rows: Vec<Item>,
+    /// Arrays of rows, if the function is free.
+    arrays: Vec<Item>,
+}
+
+impl Pool {
+    fn of(rows: &[&str]) -> Pool {
+        Pool {
+            rows: rows.iter().map(|name| (name.to_string(), false)).collect(),
+            arrays: vec![],
+        }
+    }
+
+    fn last(&self) -> Item {
+        self.rows[self.rows.len() - 1].clone()
+    }
+}
 
 impl Body {
     /// A body without calls.
@@ -47,8 +69,12 @@ impl Body {
     /// A value; seldom one that needs a call's result where that is not wanted.
     fn pick(&mut self, pool: &Pool, early: bool) -> (String, bool) {
         let early = early && !self.is_free && self.below(20) > 0;
-        let some: Vec<_> = pool.iter().filter(|v| !early || !v.1).collect();
+        let some: Vec<_> = pool.rows.iter().filter(|v| !early || !v.1).collect();
         some[self.below(some.len())].clone()
+    }
+
+    fn pick_array(&mut self, pool: &Pool) -> String {
+        pool.arrays[self.below(pool.arrays.len())].0.clone()
     }
 
     /// A `bool`, or a number from 0 to 3, that follows from a value.
@@ -60,7 +86,7 @@ impl Body {
 
     fn step(&mut self, pool: &mut Pool, depth: usize) {
         let name = self.fresh();
-        match self.below(8) {
+        match self.below(if self.is_free { 11 } else { 8 }) {
             3 | 4 if self.calls < MOST_CALLS => {
                 self.calls += 1;
                 let (arg, _) = self.pick(pool, true);
@@ -69,17 +95,50 @@ impl Body {
                     true => "g",
                     false => "f",
                 };
-                let call = format!("call @{callee}(mul({arg}, 0.75), sub(%k, 1), %w)");
-                writeln!(self.text, "{own}: f32[2], {count}: i64[] = {call}").expect("writes");
+                let (mut more, mut result) = (String::new(), String::new());
+                if self.is_free {
+                    let (array, made) = (self.pick_array(pool), self.fresh());
+                    (more, result) = (format!(", {array}"), format!(", {made}: f32[?,2]"));
+                    pool.arrays.push((made, true));
+                }
+                let call = format!("call @{callee}(mul({arg}, 0.75), sub(%k, 1), %w{more})");
+                writeln!(self.text, "{own}: f32[2], {count}: i64[]{result} = {call}")
+                    .expect("writes");
                 writeln!(self.text, "{name} = add({own}, cast({count}, to=f32))").expect("writes");
-                pool.push((name, true));
+                pool.rows.push((name, true));
             }
             5 if depth > 0 => self.branch(&name, pool, depth),
             6 if depth > 0 => self.repeat(&name, pool, depth),
             7 => {
                 let (of, late) = self.pick(pool, false);
                 self.softmax(&name, &of);
-                pool.push((name, late));
+                pool.rows.push((name, late));
+            }
+            8 => {
+                let (of, late) = self.pick(pool, false);
+                let size = format!("add(%k, cast({}, to=i64))", self.test(&of));
+                let sizes =
+                    format!("concat(unsqueeze({size}, axes=[0]), const [2]: i64[1], axis=0)");
+                writeln!(
+                    self.text,
+                    "{name}: f32[?,2] = broadcast({of}, max({sizes}, 0))"
+                )
+                .expect("writes");
+                pool.arrays.push((name, late));
+            }
+            9 => {
+                let (x, y) = (self.pick_array(pool), self.pick_array(pool));
+                let (by, _) = self.pick(pool, false);
+                let joined = format!("concat(mul({x}, {by}), {y}, axis=0)");
+                let few = 1 + self.below(7);
+                let few = format!("slice({joined}, [0], [{few}], [1], axes=[0])");
+                writeln!(self.text, "{name}: f32[?,2] = {few}").expect("writes");
+                pool.arrays.push((name, true));
+            }
+            10 => {
+                let of = self.pick_array(pool);
+                self.sum(&name, &of);
+                pool.rows.push((name, true));
             }
             kind => {
                 let ((a, x), (b, y)) = (self.pick(pool, false), self.pick(pool, false));
@@ -91,7 +150,7 @@ impl Body {
                     _ => format!("sub(mul({a}, 0.5), {b})"),
                 };
                 writeln!(self.text, "{name} = {op}").expect("writes");
-                pool.push((name, x || y));
+                pool.rows.push((name, x || y));
             }
         }
     }
@@ -108,6 +167,11 @@ impl Body {
             .for_each(|line| writeln!(self.text, "{line}").expect("writes"));
     }
 
+    fn sum(&mut self, name: &str, of: &str) {
+        let sum = format!("reduce({of}, kind=sum, axes=[0], keep=false)");
+        writeln!(self.text, "{name} = {sum}").expect("writes");
+    }
+
     fn block(&mut self, pool: &mut Pool, depth: usize) {
         for _ in 0..=self.below(4) {
             self.step(pool, depth);
@@ -117,16 +181,32 @@ impl Body {
     fn branch(&mut self, name: &str, pool: &mut Pool, depth: usize) {
         let (of, _) = self.pick(pool, true);
         let test = self.test(&of);
-        writeln!(self.text, "{name}: f32[2] = if {test} {{").expect("writes");
+        let array = self.fresh();
+        let more = self.if_free(format!(", {array}: f32[?,2]"));
+        writeln!(self.text, "{name}: f32[2]{more} = if {test} {{").expect("writes");
         let mut late = false;
         for end in ["} else {", "}"] {
             let mut own = pool.clone();
             self.block(&mut own, depth - 1);
-            let (value, is_late) = self.pick(&own[own.len() - 1..].to_vec(), false);
+            let (value, is_late) = own.last();
             late |= is_late;
-            writeln!(self.text, "yield {value}\n{end}").expect("writes");
+            let more = match self.is_free {
+                true => format!(", {}", self.pick_array(&own)),
+                false => String::new(),
+            };
+            writeln!(self.text, "yield {value}{more}\n{end}").expect("writes");
         }
-        pool.push((name.to_string(), late));
+        pool.rows.push((name.to_string(), late));
+        if self.is_free {
+            pool.arrays.push((array, true));
+        }
+    }
+
+    fn if_free(&self, text: String) -> String {
+        match self.is_free {
+            true => text,
+            false => String::new(),
+        }
     }
 
     fn repeat(&mut self, name: &str, pool: &mut Pool, depth: usize) {
@@ -140,29 +220,51 @@ impl Body {
         };
         let ends = self.below(2) == 0;
         let start = if ends { " while const true" } else { "" };
-        let head = format!("loop {i} trip {trip}{start} carry ({carried}: f32[2] = {init}) {{");
-        let scan = match self.is_free {
-            true => String::new(),
-            false => format!(", {all}: f32[?,2]"),
-        };
-        writeln!(self.text, "{name}: f32[2]{scan} = {head}").expect("writes");
+        // Of two arrays, one is carried.
+        let (array, last, sum) = (self.fresh(), self.fresh(), self.fresh());
+        let (mut carry, mut result) = (String::new(), String::new());
+        if self.is_free {
+            carry = format!(", {array}: f32[?,2] = {}", self.pick_array(pool));
+            result = format!(", {last}: f32[?,2]");
+        }
+        let head =
+            format!("loop {i} trip {trip}{start} carry ({carried}: f32[2] = {init}{carry}) {{");
+        writeln!(
+            self.text,
+            "{name}: f32[2]{result}, {all}: f32[?,2] = {head}"
+        )
+        .expect("writes");
         let mut own = pool.clone();
-        own.push((carried, late));
+        own.rows.push((carried, late));
+        if self.is_free {
+            own.arrays.push((array, true));
+        }
         self.block(&mut own, depth - 1);
         let (next, is_late) = self.pick(&own, late);
-        let (stacked, _) = self.pick(&own, false);
+        let (stacked, is_last) = self.pick(&own, false);
         let (of, _) = self.pick(&own, true);
         let test = if ends {
             format!("while {} ", self.test(&of))
         } else {
             String::new()
         };
-        let stack = match self.is_free {
-            true => String::new(),
-            false => format!(" stack {stacked}"),
+        let carry = match self.is_free {
+            true => format!(", {}", self.pick_array(&own)),
+            false => String::new(),
         };
-        writeln!(self.text, "continue {test}carry {next}{stack}\n}}").expect("writes");
-        pool.push((name.to_string(), late || is_late));
+        writeln!(
+            self.text,
+            "continue {test}carry {next}{carry} stack {stacked}\n}}"
+        )
+        .expect("writes");
+        pool.rows.push((name.to_string(), late || is_late));
+        if self.is_free {
+            pool.arrays.extend([(last, true), (all.clone(), true)]);
+        }
+        if self.below(2) == 0 {
+            self.sum(&sum, &all);
+            pool.rows.push((sum, late || is_late || is_last));
+        }
     }
 }
 
@@ -170,11 +272,17 @@ impl Body {
 /// results of others; if `is_free`, two call each other, and whatever needs a call's result may say
 /// which calls follow.
 pub fn on_tensors(seed: u64, is_free: bool) -> String {
-    let main = "fn @main(%x: f32[2], %k: i64[], %w: f32[2,2]) -> (%y: f32[2], %n: i64[]) {
-%y: f32[2], %n: i64[] = call @f(%x, %k, %w)
-return %y, %n
-}";
-    let mut all = vec![main.to_string(), function("f", seed, is_free)];
+    let (result, array, more) = match is_free {
+        true => (", %all: f32[?,2]", ", unsqueeze(%x, axes=[0])", ", %all"),
+        false => ("", "", ""),
+    };
+    let main = format!(
+        "fn @main(%x: f32[2], %k: i64[], %w: f32[2,2]) -> (%y: f32[2], %n: i64[]{result}) {{
+%y: f32[2], %n: i64[]{result} = call @f(%x, %k, %w{array})
+return %y, %n{more}
+}}"
+    );
+    let mut all = vec![main, function("f", seed, is_free)];
     if is_free {
         all.push(function("g", seed + 1_000_000, is_free));
     }
@@ -185,23 +293,32 @@ return %y, %n
 fn function(name: &str, seed: u64, is_free: bool) -> String {
     // In front of the branch stand no calls, as nothing would end those.
     let mut body = Body::new(seed, is_free);
-    let mut pool = vec![("%x".to_string(), false)];
+    let mut pool = Pool::of(&["%x"]);
+    if is_free {
+        pool.arrays.push(("%r".to_string(), false));
+    }
     body.block(&mut pool, 2);
     let first = std::mem::take(&mut body.text);
     body.calls = 0;
     body.block(&mut pool, 2);
     body.block(&mut pool, 2);
-    let (last, _) = pool[pool.len() - 1].clone();
+    let (last, _) = pool.last();
+    let (mut param, mut more, mut result, mut array) = ("", "", "", String::new());
+    if is_free {
+        (param, more, result) = (", %r: f32[m,2]", ", %all", ", %all: f32[?,2]");
+        array = format!(", {}", body.pick_array(&pool));
+    }
+    let other = if is_free { ", %r" } else { "" };
     let body = body.text;
     format!(
-        "fn @{name}(%x: f32[2], %k: i64[], %w: f32[2,2]) -> (%y: f32[2], %n: i64[]) {{
-{first}%y: f32[2] = if gt(%k, 0) {{
-{body}yield tanh({last})
+        "fn @{name}(%x: f32[2], %k: i64[], %w: f32[2,2]{param}) -> (%y: f32[2], %n: i64[]{result}) {{
+{first}%y: f32[2]{result} = if gt(%k, 0) {{
+{body}yield tanh({last}){array}
 }} else {{
-yield mul(%x, 0.5)
+yield mul(%x, 0.5){other}
 }}
 %n = add(cast(lt(reduce(%y, kind=sum, axes=[0], keep=false), 0.25), to=i64), %k)
-return %y, %n
+return %y, %n{more}
 }}"
     )
 }
@@ -228,9 +345,9 @@ fn product(random: &mut Random) -> Datum {
 pub fn on_trees(seed: u64, has_depth: bool) -> String {
     let mut body = Body::new(seed, false);
     let mut part = |names: &[&str]| {
-        let mut pool: Pool = names.iter().map(|n| (n.to_string(), false)).collect();
+        let mut pool = Pool::of(names);
         body.block(&mut pool, 1);
-        let (last, _) = pool[pool.len() - 1].clone();
+        let (last, _) = pool.last();
         (std::mem::take(&mut body.text), last)
     };
     let (first, x) = part(&["%word"]);

@@ -1,4 +1,4 @@
-//! Limits of frames, and counts of steps, of a recursion that follows from tensors.
+//! Recursion that follows from tensors: stores of frames, limits, and counts of steps.
 
 use super::*;
 
@@ -91,4 +91,43 @@ fn steps_of_levels_are_counted() {
     // Frames are too few for all calls of a level: the newest go on first, and no instance makes its
     // calls by itself.
     assert_eq!(rows(Some(14)), []);
+}
+
+/// A parser of trees with any number of children: their states are a scan output of a loop with calls.
+#[test]
+fn parsers_stack_their_children() {
+    let all: [&[i64]; 6] = [
+        &[3],
+        &[-2, 1, 4],
+        &[-3, -2, 0, 1, 19, -1, -4, 2, 3, 4, 5],
+        &[-1, -1, -1, 7],
+        &[-5, 1, 2, 3, 4, -2, 6, 7],
+        &[-2, -3, 1, 2, 3, -3, 4, 5, 6],
+    ];
+    let codes =
+        |codes: &&[i64]| -> Inputs { [("codes".to_string(), Tensor::vector(codes).into())].into() };
+    let all: Vec<Inputs> = all.iter().map(codes).collect();
+    compare("childattention", &[("codes", Form::Ragged)], &all);
+}
+
+/// Queens on boards of several sizes: the columns of the rows so far are an argument, a carried value and a
+/// result of calls.
+#[test]
+fn searches_keep_lists() {
+    let board = |n: i64, skipped: i64| -> Inputs {
+        [("n", n), ("skipped", skipped)]
+            .map(|(name, value)| (name.to_string(), Tensor::scalar(value).into()))
+            .into()
+    };
+    let all = [
+        board(6, 0),
+        board(0, 0),
+        board(1, 1),
+        board(3, 1),
+        board(5, 0),
+        board(1, 0),
+        board(7, 3),
+    ];
+    let forms = [("n", Form::Stacked), ("skipped", Form::Stacked)];
+    compare("queens", &forms, &all);
 }

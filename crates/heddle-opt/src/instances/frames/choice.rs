@@ -10,7 +10,8 @@ use super::drive::Driver;
 use super::graph::Block;
 use super::state::{State, zeros};
 use super::step::Written;
-use crate::batch::Result;
+use super::stores::Added;
+use crate::batch::{Refusal, Result};
 
 /// The slots to which some block writes.
 pub(super) struct Writes {
@@ -40,10 +41,24 @@ impl Driver<'_> {
         let mut take = |slots: &[usize]| -> Vec<(usize, Value)> {
             slots.iter().copied().zip(rows.by_ref()).collect()
         };
+        let (own, args) = (take(&writes.own), take(&writes.args));
+        let results = take(&writes.results);
+        let mut next = || rows.next().ok_or(Refusal::NotEvaluated);
+        let mut stores = vec![];
+        for &grows in &self.slots.grows {
+            stores.push(Added {
+                behind: next()?,
+                written: match grows {
+                    true => Some([next()?, next()?]),
+                    false => None,
+                },
+            });
+        }
         Ok(Written {
-            own: take(&writes.own),
-            args: take(&writes.args),
-            results: take(&writes.results),
+            own,
+            args,
+            results,
+            stores,
             next: rows.next(),
         })
     }
@@ -51,22 +66,27 @@ impl Driver<'_> {
     fn writes(&self) -> Writes {
         let (mut own, mut args) = (BTreeSet::new(), BTreeSet::new());
         for (number, block) in self.blocks.iter().enumerate() {
-            let slot = |v: &Value| self.slots.of[&(block.function, *v)];
+            let parts = |v: &Value| self.parts(block.function, *v);
             for &to in &block.end.next() {
                 let is_made =
                     |v: &&Value| self.live.made[number].contains(v) || is_moved(block, **v);
-                own.extend(self.live.before[to].iter().filter(is_made).map(slot));
+                own.extend(self.live.before[to].iter().filter(is_made).flat_map(parts));
             }
         }
         for (function, &entry) in self.entries.iter().enumerate() {
             let params = self.live.before[entry].iter();
-            args.extend(params.map(|&v| self.slots.of[&(function, v)]));
+            args.extend(params.flat_map(|&v| self.parts(function, v)));
         }
         Writes {
             own: own.into_iter().collect(),
             args: args.into_iter().collect(),
-            results: (0..self.slots.result_types.len()).collect(),
+            results: (0..self.slots.results.types.len()).collect(),
         }
+    }
+
+    /// The slots of a value.
+    fn parts(&self, function: usize, value: Value) -> Vec<usize> {
+        self.slots.own.parts(self.slots.of[&(function, value)])
     }
 
     /// The rows of all slots, and the next blocks, of the running block, which is one of these.
@@ -101,7 +121,7 @@ impl Driver<'_> {
     ) -> Result<Vec<Value>> {
         let written = self.block(b, number, running)?;
         let mut all = vec![];
-        let (types, result_types) = (&self.slots.types, &self.slots.result_types);
+        let (types, result_types) = (&self.slots.own.types, &self.slots.results.types);
         for (slots, rows, types) in [
             (&writes.own, &written.own, types),
             (&writes.args, &written.args, types),
@@ -111,6 +131,7 @@ impl Driver<'_> {
                 all.push(rows_or_empty(b, slot, rows, &types[slot])?);
             }
         }
+        all.extend(written.stores.iter().flat_map(Added::values));
         all.push(match written.next {
             Some(next) => next,
             None => b.i64s(&[]),
@@ -137,6 +158,5 @@ fn rows_or_empty(
 
 /// Does an edge behind a block give the value another one?
 fn is_moved(block: &Block, value: Value) -> bool {
-    let edges = block.end.edges().iter();
-    edges.flat_map(|edge| &edge.moves).any(|m| m.0 == value)
+    block.moves().any(|m| m.0 == value)
 }

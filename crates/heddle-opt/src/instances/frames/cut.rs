@@ -141,22 +141,36 @@ impl Cutter<'_> {
     }
 
     fn repeat(&mut self, view: &LoopView, behind: usize) -> Result<End> {
-        if view.scans.iter().any(|v| self.uses[v.index()] > 0) {
-            return Err(Refusal::ScansOfCalls);
-        }
         let body = self.reserve()?;
-        let test = |number, cond, values: &[Value]| {
+        let scans = view.scans.iter().copied().zip(view.stacked.iter().copied());
+        let scans = scans.filter(|(scan, _)| self.uses[scan.index()] > 0);
+        let scans: Vec<(Value, Value)> = scans.collect();
+        let trip = view.trip.filter(|_| view.cond.is_none());
+        let none = scans.iter().map(|&(scan, _)| (scan, Source::Empty(trip)));
+        let longer = scans.iter().map(|&(scan, element)| {
+            let has_room = trip.is_some();
+            let longer = Source::Longer {
+                scan,
+                element,
+                has_room,
+            };
+            (scan, longer)
+        });
+        let test = |number, cond, values: &[Value], scans: Vec<Move>| {
             let mut enter = moves(&view.params, values);
             enter.push((view.iteration, number));
-            let leave = moves(&view.last, values);
+            enter.extend(&scans);
+            let mut leave = moves(&view.last, values);
+            leave.extend(scans);
             let edges = [(body, enter), (behind, leave)].map(|(to, moves)| Edge { to, moves });
             let trip = view.trip;
             End::Branch(Test::Iteration { number, trip, cond }, edges)
         };
-        let again = test(Source::After(view.iteration), view.next_cond, &view.next);
+        let after = Source::After(view.iteration);
+        let again = test(after, view.next_cond, &view.next, longer.collect());
         let insts = &self.source.regions[view.body].insts;
         self.fill(body, vec![], insts, again)?;
-        Ok(test(Source::Zero, view.cond, &view.inits))
+        Ok(test(Source::Zero, view.cond, &view.inits, none.collect()))
     }
 }
 

@@ -7,11 +7,11 @@ use super::choice::Running;
 use super::graph::{Block, End};
 use super::live::Live;
 use super::recursion::Recursion;
-use super::slots::Slots;
-use super::state::{State, combined, filled, put};
+use super::slots::{Place, Slots};
+use super::state::{State, combined, filled, put, zeros};
 use crate::batch::{Refusal, Result};
-use crate::instances::lane::Lane;
-use crate::instances::set::{Set, plus};
+use crate::instances::lane::{Lane, Ragged};
+use crate::instances::set::{Set, open, plus};
 
 pub(super) struct Driver<'a> {
     pub recursion: &'a Recursion<'a>,
@@ -33,7 +33,7 @@ pub(super) struct Driver<'a> {
 
 impl Driver<'_> {
     /// The results of all instances.
-    pub fn run(&self, b: &mut FuncBuilder) -> Result<Vec<Value>> {
+    pub fn run(&self, b: &mut FuncBuilder) -> Result<Vec<Lane>> {
         let state = self.begun(b)?;
         let last = self.until_done(b, &state)?;
         let Some(_) = self.limit else {
@@ -44,9 +44,33 @@ impl Driver<'_> {
         let rows = self.depth_first(b)?;
         let then = b.end_region(&rows);
         b.begin_region(&[]);
-        let rows = self.gathered(b, &last, state.back)?;
+        let lanes = self.gathered(b, &last, state.back)?;
+        let mut rows = vec![];
+        for lane in lanes {
+            match lane {
+                Lane::Ragged(x) => {
+                    let x = self.top.packed(b, x)?;
+                    rows.extend([x.data, x.lens]);
+                }
+                lane => rows.push(self.top.spread(b, lane)?),
+            }
+        }
         let otherwise = b.end_region(&rows);
-        Ok(b.if_(short, then, otherwise)?)
+        let mut rows = b.if_(short, then, otherwise)?.into_iter();
+        let mut next = || rows.next().ok_or(Refusal::NotEvaluated);
+        let mut lanes = vec![];
+        for place in &self.slots.results_of[0] {
+            let data = next()?;
+            lanes.push(match place {
+                Place::Row(_) => Lane::Rows(data),
+                Place::Range(_) => {
+                    let lens = next()?;
+                    let starts = self.top.sums_before(b, lens)?;
+                    Lane::Ragged(Ragged::packed(data, starts, lens))
+                }
+            });
+        }
+        Ok(lanes)
     }
 
     /// The last state. With a limit, frames may be ready in it that lack others for their calls.
@@ -69,13 +93,20 @@ impl Driver<'_> {
         let now = self.state(&params[1..]);
         let next = self.step(b, &now)?;
         let (more, enough) = self.goes_on(b, &next)?;
-        let goes_on = b.binary(BinaryOp::And, more, enough)?;
+        let mut goes_on = b.binary(BinaryOp::And, more, enough)?;
+        if let Some(crowded) = self.is_crowded(b, &next)? {
+            let roomy = b.op1(Op::Unary(UnaryOp::Not), &[crowded])?;
+            goes_on = b.binary(BinaryOp::And, goes_on, roomy)?;
+        }
         let body = b.end_region(&[vec![goes_on], next.values()].concat());
         let last = b.loop_(None, Some(begins), &state_here.values(), body)?;
         let (mut more, _) = self.goes_on(b, &self.state(&last))?;
         if let Some(limit) = self.limit {
             let (count, limit) = (b.size(self.state(&last).free, 0)?, b.i64(limit));
-            let grows = b.compare(CompareOp::Lt, count, limit)?;
+            let mut grows = b.compare(CompareOp::Lt, count, limit)?;
+            if let Some(crowded) = self.is_crowded(b, &self.state(&last))? {
+                grows = b.binary(BinaryOp::Or, grows, crowded)?;
+            }
             more = b.binary(BinaryOp::And, more, grows)?;
         }
         let body = b.end_region(&[vec![more], last].concat());
@@ -84,33 +115,76 @@ impl Driver<'_> {
     }
 
     /// The results of the instances' first activations.
-    fn gathered(&self, b: &mut FuncBuilder, last: &State, at: Value) -> Result<Vec<Value>> {
-        let own = self.slots.results[0].iter();
-        own.map(|&slot| {
-            let rows = b.gather(last.results[slot], at)?;
-            self.stated(b, slot, rows)
+    fn gathered(&self, b: &mut FuncBuilder, last: &State, at: Value) -> Result<Vec<Lane>> {
+        let own = self.slots.results_of[0].iter();
+        own.map(|&place| match place {
+            Place::Row(slot) => {
+                let rows = b.gather(last.results[slot], at)?;
+                Ok(Lane::Rows(self.stated(b, slot, rows)?))
+            }
+            Place::Range(k) => {
+                let slot = &self.slots.results.ranges[k];
+                let range = last.result_range(slot).of(b, at)?;
+                Ok(Lane::Ragged(range.ragged(last.stores[slot.store])))
+            }
         })
         .collect()
     }
 
-    /// The same by calls for one instance after the other.
+    /// The same by calls for one instance after the other: rows, or elements behind each other and
+    /// the size of each instance's.
     fn depth_first(&self, b: &mut FuncBuilder) -> Result<Vec<Value>> {
-        let (_, params) = b.begin_region(&[Type::scalar(DType::I64)]);
+        let places = &self.slots.results_of[0];
+        let mut inits = vec![];
+        for &place in places {
+            if let Place::Range(k) = place {
+                let (ty, none) = (
+                    &self.slots.stores[self.slots.results.ranges[k].store],
+                    b.i64(0),
+                );
+                inits.push(zeros(b, ty, none)?);
+            }
+        }
+        let carried = inits.iter().map(|&v| open(b.ty(v)));
+        let types: Vec<Type> = std::iter::once(Type::scalar(DType::I64))
+            .chain(carried)
+            .collect();
+        let (_, params) = b.begin_region(&types);
         let args = self.args.iter().map(|lane| lane.one(b, params[0]));
         let args = args.collect::<Result<Vec<Value>>>()?;
         let callee = self.recursion.ids[0];
         let sig = &self.recursion.module.functions[callee].sig;
         let results = b.call(callee, sig, &args)?;
-        let body = b.end_region(&results);
-        let all = b.loop_(Some(self.top.count), None, &[], body)?;
-        let own = self.slots.results[0].iter().zip(all);
-        own.map(|(&slot, rows)| self.stated(b, slot, rows))
-            .collect()
+        let (mut next, mut stacked) = (vec![], vec![]);
+        for (&place, &result) in places.iter().zip(&results) {
+            match place {
+                Place::Row(_) => stacked.push(result),
+                Place::Range(_) => {
+                    stacked.push(b.size(result, 0)?);
+                    next.push(b.join(&[params[1 + next.len()], result])?);
+                }
+            }
+        }
+        let body = b.end_region(&[next, stacked].concat());
+        let all = b.loop_(Some(self.top.count), None, &inits, body)?;
+        let (data, rows) = all.split_at(inits.len());
+        let mut data = data.iter().copied();
+        let mut found = vec![];
+        for (&place, &rows) in places.iter().zip(rows) {
+            match place {
+                Place::Row(slot) => found.push(self.stated(b, slot, rows)?),
+                Place::Range(_) => {
+                    found.extend(data.next());
+                    found.push(rows);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Rows of results with the sizes that are stated.
     fn stated(&self, b: &mut FuncBuilder, slot: usize, rows: Value) -> Result<Value> {
-        let ty = &self.slots.result_types[slot];
+        let ty = &self.slots.results.types[slot];
         let met = b.ty(rows).meet(&self.top.in_lane(ty, Lane::Rows(rows)));
         b.refine_type(rows, met.ok_or(Refusal::UnknownSize)?)?;
         Ok(rows)
@@ -183,6 +257,9 @@ impl Driver<'_> {
         for &(slot, rows) in &written.results {
             let places = first_of(b, back, rows)?;
             state.results[slot] = put(b, state.results[slot], places, rows)?;
+        }
+        for (store, added) in state.stores.iter_mut().zip(&written.stores) {
+            *store = added.to(b, *store)?;
         }
         let woken = self.returned(b, &mut state, done, back)?;
         let next = written.next.ok_or(Refusal::NotEvaluated)?;
@@ -291,7 +368,7 @@ impl Driver<'_> {
         if self.slots.most_calls > 1 {
             // The last of those that return to one frame wakes it.
             let numbers = b.iota(count)?;
-            state.last = put(b, state.last, caller, ones)?;
+            state.last = combined(b, state.last, caller, ScatterReduce::Set, ones)?;
             state.last = combined(b, state.last, caller, ScatterReduce::Max, numbers)?;
             let last = b.gather(state.last, caller)?;
             let is_last = b.compare(CompareOp::Eq, last, numbers)?;
@@ -318,7 +395,7 @@ fn first_of(b: &mut FuncBuilder, list: Value, rows: Value) -> Result<Value> {
 }
 
 /// So many of the first numbers of a list.
-fn cut(b: &mut FuncBuilder, list: Value, count: Value) -> Result<Value> {
+pub(super) fn cut(b: &mut FuncBuilder, list: Value, count: Value) -> Result<Value> {
     let (from, to, step) = (b.i64s(&[0]), b.vector_of(count)?, b.i64s(&[1]));
     Ok(b.op1(Op::Slice { axes: vec![0] }, &[list, from, to, step])?)
 }

@@ -31,6 +31,15 @@ pub(super) enum Source {
     Zero,
     /// The number of the iteration after this one.
     After(Value),
+    /// The scan output of a loop in front of its first iteration. The trip count, if nothing else ends
+    /// the loop.
+    Empty(Option<Value>),
+    /// A scan output with one element more. Its room is sufficient if the trip count was known.
+    Longer {
+        scan: Value,
+        element: Value,
+        has_room: bool,
+    },
 }
 
 /// The way on from a block.
@@ -63,12 +72,20 @@ pub(super) enum Test {
 }
 
 impl Source {
-    /// The value that is read.
-    pub fn value(self) -> Option<Value> {
-        match self {
-            Source::Value(v) | Source::After(v) => Some(v),
-            Source::Zero => None,
-        }
+    /// The values that are read.
+    pub fn values(self) -> impl Iterator<Item = Value> {
+        let all = match self {
+            Source::Value(v) | Source::After(v) => [Some(v), None],
+            Source::Zero => [None, None],
+            Source::Empty(trip) => [trip, None],
+            Source::Longer { scan, element, .. } => [Some(scan), Some(element)],
+        };
+        all.into_iter().flatten()
+    }
+
+    /// Is it a scan output of the loop that goes on here?
+    pub fn is_scan(self) -> bool {
+        matches!(self, Source::Empty(_) | Source::Longer { .. })
     }
 }
 
@@ -78,10 +95,17 @@ impl Test {
         match self {
             Test::Value(v) => vec![*v],
             Test::Iteration { number, trip, cond } => {
-                let all = [number.value(), *trip, *cond];
-                all.into_iter().flatten().collect()
+                let rest = [*trip, *cond].into_iter().flatten();
+                number.values().chain(rest).collect()
             }
         }
+    }
+}
+
+impl Block {
+    /// The moves along all edges behind it.
+    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.end.edges().iter().flat_map(|edge| &edge.moves)
     }
 }
 

@@ -90,7 +90,7 @@ fn made_and_needed(recursion: &Recursion, block: &Block) -> (HashSet<Value>, BTr
                 made.extend(&source.insts[*inst].results);
             }
             Step::Moves(moves) => {
-                need(&made, moves.iter().filter_map(|m| m.1.value()).collect());
+                need(&made, moves.iter().flat_map(|m| m.1.values()).collect());
                 made.extend(moves.iter().map(|m| m.0));
             }
         }
@@ -105,10 +105,7 @@ fn made_and_needed(recursion: &Recursion, block: &Block) -> (HashSet<Value>, BTr
         }
         End::Goto(_) => {}
     }
-    for edge in block.end.edges() {
-        let from = edge.moves.iter().filter_map(|m| m.1.value());
-        need(&made, from.collect());
-    }
+    need(&made, block.moves().flat_map(|m| m.1.values()).collect());
     (made, needs)
 }
 

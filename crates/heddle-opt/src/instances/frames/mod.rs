@@ -20,9 +20,12 @@ mod newest;
 mod order;
 mod own;
 mod recursion;
+mod saved;
 mod slots;
 mod state;
 mod step;
+mod stores;
+mod tidy;
 
 use heddle_ir::{FuncBuilder, FuncId};
 
@@ -61,6 +64,6 @@ impl Set<'_> {
                 .max_frames
                 .map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
         };
-        Ok(driver.run(b)?.into_iter().map(Lane::Rows).collect())
+        driver.run(b)
     }
 }

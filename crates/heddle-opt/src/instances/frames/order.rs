@@ -68,9 +68,9 @@ fn beyond(blocks: &[Block], edge: &Edge) -> Option<Edge> {
     let source = |from: Source| {
         let moved = |v| edge.moves.iter().find(|(to, _)| *to == v).map(|m| m.1);
         match from {
-            Source::Value(v) => Some(moved(v).unwrap_or(from)),
-            Source::After(v) if moved(v).is_some() => None,
-            _ => Some(from),
+            // The elements of a scan output are there only behind the edge.
+            Source::Value(v) => Some(moved(v).unwrap_or(from)).filter(|from| !from.is_scan()),
+            _ => Some(from).filter(|from| from.values().all(|v| moved(v).is_none())),
         }
     };
     let mut moves: Vec<Move> = edge.moves.clone();

@@ -1,19 +1,19 @@
 //! Evaluation of a block for some activations.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::op::BinaryOp;
-use heddle_ir::{Dim, FuncBuilder, Inst, Op, Type, Value};
+use heddle_ir::{Dim, FuncBuilder, Op, Value};
 
 use super::choice::Running;
 use super::drive::Driver;
 use super::graph::{End, Source, Step, Test};
-use super::slots::described;
-use super::state::zeros;
+use super::saved::{Activations, Saved};
+use super::slots::{Place, described};
+use super::stores::{Added, Store};
 use crate::batch::{Refusal, Result};
 use crate::instances::blocks::Block as Part;
 use crate::instances::lane::Lane;
-use crate::instances::levels::with_rows;
 use crate::instances::set::Set;
 
 /// Rows that a block writes, by slot: each has one for each activation, or one for each call.
@@ -25,6 +25,8 @@ pub(super) struct Written {
     pub args: Vec<(usize, Value)>,
     /// Results of the activations.
     pub results: Vec<(usize, Value)>,
+    /// The elements that are added to each store.
+    pub stores: Vec<Added>,
     /// The next block of each activation, unless it calls or returns: `i64[activations]`.
     pub next: Option<Value>,
 }
@@ -37,59 +39,69 @@ impl Driver<'_> {
         number: usize,
         running: &Running,
     ) -> Result<Written> {
-        let set = self.entered(b, number, running)?;
+        let mut all = self.entered(b, number, running)?;
         let block = &self.blocks[number];
         let function = block.function;
         let mut written = Written::default();
-        let mut saved: Vec<(Value, Lane)> = vec![];
+        let mut saved: Vec<(Value, Saved)> = vec![];
         match &block.end {
             End::Return(values) => {
-                for (&slot, &v) in self.slots.results[function].iter().zip(values) {
-                    let ty = &self.slots.result_types[slot];
-                    let lane = self.known(&set, v)?;
-                    let rows = self.rows(b, &set, (function, v), lane, ty)?;
-                    written.results.push((slot, rows));
+                for (&place, &v) in self.slots.results_of[function].iter().zip(values) {
+                    let lane = Saved::Lane(self.known(&all.set, v)?);
+                    let rows = self.rows(
+                        b,
+                        &mut all,
+                        (function, v),
+                        lane,
+                        (&self.slots.results, place),
+                    )?;
+                    written.results.extend(rows);
                 }
             }
             End::Calls(sites, next) => {
-                self.push(b, &set, sites, &mut written)?;
+                self.push(b, &mut all, sites, &mut written)?;
                 for &v in &self.live.before[*next] {
                     if self.live.made[number].contains(&v) {
-                        saved.push((v, self.known(&set, v)?));
+                        saved.push((v, Saved::Lane(self.known(&all.set, v)?)));
                     }
                 }
             }
             End::Goto(edge) => {
                 let to = b.i64(edge.to as i64);
-                written.next = Some(set.spread(b, Lane::Same(to))?);
-                saved = self.along(b, &set, number, &edge.moves, edge.to)?;
+                written.next = Some(all.set.spread(b, Lane::Same(to))?);
+                self.along(b, &mut all, number, edge, &mut saved)?;
             }
             End::Branch(test, edges) => {
-                let holds = self.test(b, &set, test)?;
+                let holds = self.test(b, &all.set, test)?;
                 let to = edges.each_ref().map(|edge| b.i64(edge.to as i64));
                 let args = [holds, Lane::Same(to[0]), Lane::Same(to[1])];
-                let next = set.op(b, &Op::Select, &args)?[0];
-                written.next = Some(set.spread(b, next)?);
+                let next = all.set.op(b, &Op::Select, &args)?[0];
+                written.next = Some(all.set.spread(b, next)?);
                 for edge in edges {
-                    for (v, lane) in self.along(b, &set, number, &edge.moves, edge.to)? {
-                        if saved.iter().all(|(known, _)| *known != v) {
-                            saved.push((v, lane));
-                        }
-                    }
+                    self.along(b, &mut all, number, edge, &mut saved)?;
                 }
             }
         }
-        for (v, lane) in saved {
+        for (v, value) in saved {
             let var = (function, v);
-            let slot = self.slots.of[&var];
-            let rows = self.rows(b, &set, var, lane, &self.slots.types[slot])?;
-            written.own.push((slot, rows));
+            let place = (&self.slots.own, self.slots.of[&var]);
+            let rows = self.rows(b, &mut all, var, value, place)?;
+            written.own.extend(rows);
+        }
+        let types = self.slots.stores.iter().zip(&self.slots.grows);
+        for (store, (ty, &grows)) in all.stores.into_iter().zip(types) {
+            written.stores.push(store.added(b, ty, grows)?);
         }
         Ok(written)
     }
 
     /// The set of these activations with all that the block makes.
-    fn entered(&self, b: &mut FuncBuilder, number: usize, running: &Running) -> Result<Set<'_>> {
+    fn entered(
+        &self,
+        b: &mut FuncBuilder,
+        number: usize,
+        running: &Running,
+    ) -> Result<Activations<'_>> {
         let (ids, state) = (running.ids, running.state);
         let block = &self.blocks[number];
         let source = &self.recursion.functions[block.function];
@@ -104,22 +116,42 @@ impl Driver<'_> {
             self.top.context.mark(b, count, Part::frames(source, inst));
         }
         let mut set = Set::new(source, self.top.context, count, Dim::UNKNOWN);
+        set.kinds.borrow_mut().stores.extend(&state.stores);
+        let mut scans = HashMap::new();
         for &v in &self.live.before[number] {
-            let slot = self.slots.of[&(block.function, v)];
-            let row = b.gather(state.slots[slot], ids)?;
-            set.values.insert(v, Lane::Rows(row));
+            match self.slots.of[&(block.function, v)] {
+                Place::Row(slot) => {
+                    let row = b.gather(state.slots[slot], ids)?;
+                    set.values.insert(v, Lane::Rows(row));
+                }
+                Place::Range(k) => {
+                    let range = state.range(&self.slots.own.ranges[k]).of(b, ids)?;
+                    if block.moves().any(|m| m.0 == v && m.1.is_scan()) {
+                        scans.insert(v, range);
+                    } else if self.live.needs[number].contains(&v) {
+                        let data = state.stores[self.slots.own.ranges[k].store];
+                        let lane = range.read(b, data, &self.top.context.ty(source.ty(v)))?;
+                        set.values.insert(v, lane);
+                    }
+                }
+            }
         }
         for (k, &site) in block.arrivals.iter().enumerate() {
             let callee = self.recursion.callee(&source.insts[site].op);
             let callee = callee.ok_or(Refusal::NotEvaluated)?;
             let place = self.result_place(b, ids, k)?;
-            for (&v, &slot) in source.insts[site]
-                .results
-                .iter()
-                .zip(&self.slots.results[callee])
-            {
-                let row = b.gather(state.results[slot], place)?;
-                set.values.insert(v, Lane::Rows(row));
+            let results = source.insts[site].results.iter();
+            for (&v, &of) in results.zip(&self.slots.results_of[callee]) {
+                let lane = match of {
+                    Place::Row(slot) => Lane::Rows(b.gather(state.results[slot], place)?),
+                    Place::Range(k) => {
+                        let slot = &self.slots.results.ranges[k];
+                        let range = state.result_range(slot).of(b, place)?;
+                        let ty = self.top.context.ty(source.ty(v));
+                        range.read(b, state.stores[slot.store], &ty)?
+                    }
+                };
+                set.values.insert(v, lane);
             }
         }
         let reads: HashSet<Value> = self.live.needs[number]
@@ -154,89 +186,27 @@ impl Driver<'_> {
                 Step::Moves(moves) => {
                     let mut moved = vec![];
                     for &(to, from) in moves {
-                        moved.push((to, self.source(b, &set, from)?));
+                        moved.push((to, self.lane(b, &set, from)?));
                     }
                     set.values.extend(moved);
                 }
             }
         }
-        Ok(set)
-    }
-
-    /// The values that an edge's end reads from the frame and that the block made.
-    fn along(
-        &self,
-        b: &mut FuncBuilder,
-        set: &Set,
-        number: usize,
-        moves: &[(Value, Source)],
-        to: usize,
-    ) -> Result<Vec<(Value, Lane)>> {
-        let mut saved = vec![];
-        for &v in &self.live.before[to] {
-            let moved = moves.iter().find(|m| m.0 == v);
-            if let Some(&(_, from)) = moved {
-                saved.push((v, self.source(b, set, from)?));
-            } else if self.live.made[number].contains(&v) {
-                saved.push((v, self.known(set, v)?));
-            }
+        let mut stores = vec![];
+        for &data in &state.stores {
+            stores.push(Store::of(b, data)?);
         }
-        Ok(saved)
-    }
-
-    /// The arguments of calls.
-    fn push(
-        &self,
-        b: &mut FuncBuilder,
-        set: &Set,
-        sites: &[Inst],
-        written: &mut Written,
-    ) -> Result<()> {
-        let source = set.source;
-        let mut args: Vec<(usize, Vec<Option<Value>>)> = vec![];
-        for (k, &site) in sites.iter().enumerate() {
-            let data = &source.insts[site];
-            let callee = self
-                .recursion
-                .callee(&data.op)
-                .ok_or(Refusal::NotEvaluated)?;
-            let entry = self.entries[callee];
-            for (&param, &arg) in self.recursion.params(callee).iter().zip(&data.args) {
-                let var = (callee, param);
-                if !self.live.before[entry].contains(&param) {
-                    continue;
-                }
-                let slot = self.slots.of[&var];
-                let lane = self.known(set, arg)?;
-                let rows = self.rows(b, set, var, lane, &self.slots.types[slot])?;
-                let found = args.iter().position(|(own, _)| *own == slot);
-                let place = found.unwrap_or_else(|| {
-                    args.push((slot, vec![None; sites.len()]));
-                    args.len() - 1
-                });
-                args[place].1[k] = Some(rows);
-            }
-        }
-        for (slot, rows) in args {
-            let mut all = vec![];
-            for rows in rows {
-                all.push(match rows {
-                    Some(rows) => rows,
-                    None => zeros(b, &self.slots.types[slot], set.count)?,
-                });
-            }
-            written.args.push((slot, b.join(&all)?));
-        }
-        Ok(())
+        Ok(Activations { set, scans, stores })
     }
 
     /// A value that the block has made or read.
-    fn known(&self, set: &Set, v: Value) -> Result<Lane> {
+    pub(super) fn known(&self, set: &Set, v: Value) -> Result<Lane> {
         let refused = |_| Refusal::NoRow(described(set.source, v));
         set.value(v).map_err(refused)
     }
 
-    fn source(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
+    /// The value that a variable gets in a block.
+    pub(super) fn lane(&self, b: &mut FuncBuilder, set: &Set, source: Source) -> Result<Lane> {
         match source {
             Source::Value(v) => self.known(set, v),
             Source::Zero => Ok(Lane::Same(b.i64(0))),
@@ -245,6 +215,7 @@ impl Driver<'_> {
                 let args = [self.known(set, v)?, one];
                 Ok(set.op(b, &Op::Binary(BinaryOp::Add), &args)?[0])
             }
+            Source::Empty(_) | Source::Longer { .. } => Err(Refusal::NotEvaluated),
         }
     }
 
@@ -253,28 +224,12 @@ impl Driver<'_> {
         match test {
             Test::Value(v) => self.known(set, *v),
             Test::Iteration { number, trip, cond } => {
-                let number = self.source(b, set, *number)?;
+                let number = self.lane(b, set, *number)?;
                 let trip = trip.map(|v| self.known(set, v)).transpose()?;
                 let cond = cond.map(|v| self.known(set, v)).transpose()?;
                 set.goes_on(b, cond, trip, number)
             }
         }
-    }
-
-    /// Rows of the type of a slot.
-    fn rows(
-        &self,
-        b: &mut FuncBuilder,
-        set: &Set,
-        var: (usize, Value),
-        lane: Lane,
-        ty: &Type,
-    ) -> Result<Value> {
-        let refused = || Refusal::NoRow(described(&self.recursion.functions[var.0], var.1));
-        let rows = set.spread(b, lane).map_err(|_| refused())?;
-        let met = b.ty(rows).meet(&with_rows(ty)).ok_or_else(refused)?;
-        b.refine_type(rows, met)?;
-        Ok(rows)
     }
 
     /// The places of the results of activations' calls of this number.
