@@ -1,5 +1,7 @@
 # make demo           three models with control flow, run and checked, and a TreeLSTM from Python
 # make wheel          the Python package, in target/wheels
+# make wheel-aarch64  the same for aarch64, in target/wheels-aarch64, tried on an emulated processor
+# make wheel-free-threaded PYTHON_FREE_THREADED=python3.14t  the same for a CPython without GIL, with the tests of the package
 # make test           everything that is tested, in some 45 minutes on 2 cores
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
@@ -14,8 +16,9 @@ HEDDLE := target/release/heddle
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
+export PYTHON_FREE_THREADED
 
-.PHONY: build setup wheel demo test zoo batching bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel wheel-aarch64 wheel-free-threaded demo test zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -28,6 +31,9 @@ $(VENV)/.stamp: scripts/requirements.txt scripts/setup.sh
 
 wheel: setup
 	$(VENV)/bin/python -m maturin build --release --out target/wheels
+
+wheel-aarch64 wheel-free-threaded: setup
+	$(VENV)/bin/python scripts/run_stages.py $@
 
 demo: build wheel
 	$(VENV)/bin/python scripts/demo.py

@@ -1,8 +1,9 @@
 """Installs the wheel into a new environment outside of the repo and runs the tests of the Python package there.
-usage: python check_python.py WHEELS [torch | installed]
+usage: python check_python.py WHEELS [torch | installed | free-threaded]
 
 With `torch` it installs PyTorch, too, and runs the tests of what comes from PyTorch in two processes. With `installed` it installs the wheel
-for each CPython from 3.10 to 3.14 that this machine has, and once with the extra `cc` where no C compiler is found, and runs tests/python/installed.py."""
+for each CPython from 3.10 to 3.14 that this machine has, and once with the extra `cc` where no C compiler is found, and runs tests/python/installed.py. With `free-threaded` it first builds a wheel in WHEELS for the CPython
+without GIL that PYTHON_FREE_THREADED names, or that this machine has, and runs the tests twice, the second time each in several threads at once."""
 import os
 import re
 import shutil
@@ -20,12 +21,62 @@ TOOLS = (
 )
 # Arrays of JAX are tested beside those of NumPy, and its control flow by way of ONNX.
 JAX = ("jax==0.10.2", "jax2onnx==0.17.1")
+PARALLEL = ("pytest-run-parallel==0.10.0",)
+# Tests that call these run in one thread: handlers of signals belong to the main thread, and some count what another thread does in a given time.
+ALONE = ("signal.signal", "os.kill", "os.fork", "threading.Event")
 # Ray Serve asks descriptors for what protobuf 7 no longer has.
 RAY = ("ray[data,serve]==2.55.1", "protobuf<7")
 
 FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
 # From `requires-python` on, to the newest one.
 VERSIONS = tuple(f"3.{minor}" for minor in range(10, 15))
+
+
+def free_threaded() -> str:
+    """A CPython of 3.14 or later that has no GIL; exits where there is none."""
+    folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = sorted(map(str, folder.glob("3.*t*/bin/python")), reverse=True)
+    named = os.environ.get("PYTHON_FREE_THREADED")
+    for candidate in filter(shutil.which, [named] if named else ["python3.15t", "python3.14t", *found]):
+        question = "import sys, sysconfig, venv, ensurepip; sys.exit(not sysconfig.get_config_var('Py_GIL_DISABLED') or sys.version_info < (3, 14))"
+        if subprocess.run([candidate, "-c", question], capture_output=True).returncode == 0:
+            return candidate
+    sys.exit(f"{named or 'none that is found'} is no CPython of 3.14 or later without GIL; the wheel for it is not built. Install one, for instance with\n"
+             "    pyenv install 3.14t\nand name it: make wheel-free-threaded PYTHON_FREE_THREADED=~/.pyenv/versions/3.14t/bin/python")
+
+
+def check_free_threaded(wheels: Path) -> int:
+    """Builds the wheel and runs the tests, one after the other and in threads; prints how many passed and failed."""
+    interpreter = free_threaded()
+    command = [sys.executable, "-m", "maturin", "build", "--release", "--interpreter", interpreter, "--out", str(wheels)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    wheel = max(wheels.glob("heddle_compiler-*t-*.whl"), key=os.path.getmtime)
+    print(wheel.name)
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([interpreter, "-m", "venv", folder], check=True)
+        python = f"{folder}/bin/python"
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, str(wheel), *TOOLS[:4], f"numpy=={PINNED['numpy']}", *PARALLEL], check=True)
+        if subprocess.run([*install, *TOOLS[5:]]).returncode != 0:
+            print("onnx and onnxruntime are not to be had for this Python; their tests are left out")
+        # An import that turned the GIL on again would make the rest meaningless.
+        question = "import sys, heddle, numpy; sys.exit(sys._is_gil_enabled())"
+        subprocess.run([python, "-c", question], cwd=folder, check=True)
+        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--ignore={FROM_TORCH}"]
+        outputs, status = [], 0
+        for more in ([], ["--parallel-threads=4", "-o", "thread_unsafe_functions=" + "\n".join(ALONE)]):
+            done = subprocess.run([*tests, *more, str(ROOT / "tests" / "python")], cwd=folder, text=True, stdout=subprocess.PIPE)
+            print(done.stdout, end="")
+            outputs.append(done.stdout)
+            status = status or done.returncode
+    passed, failed = counts("".join(outputs))
+    print(f"{passed} passed, {max(failed, int(status != 0))} failed")
+    return status
+
+
+def counts(output: str) -> tuple[int, int]:
+    """Tests that passed, and that failed or could not be run, by pytest's last lines."""
+    return tuple(sum(map(int, re.findall(rf"(\d+) {word}", output))) for word in ("passed", "(?:failed|errors?)"))
 
 
 def interpreters() -> dict[str, str]:
@@ -70,6 +121,8 @@ def check_installed(wheel: Path) -> int:
 
 
 def main(wheels: str, extra: str = "") -> int:
+    if extra == "free-threaded":
+        return check_free_threaded(Path(wheels).resolve())
     wheel = max(Path(wheels).resolve().glob("heddle_compiler-*.whl"), key=os.path.getmtime, default=None)
     if wheel is None:
         sys.exit(f"{wheels} holds no wheel; `make test STAGES=wheel` builds one")
@@ -96,7 +149,7 @@ def main(wheels: str, extra: str = "") -> int:
         # Not in the repo, whose folder `python` would be found before the wheel.
         done = subprocess.run(tests, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE)
     print(done.stdout, end="")
-    passed, failed = (sum(map(int, re.findall(rf"(\d+) {word}", done.stdout))) for word in ("passed", "(?:failed|errors?)"))
+    passed, failed = counts(done.stdout)
     print(f"{passed} passed, {max(failed, int(done.returncode != 0))} failed")
     return done.returncode
 

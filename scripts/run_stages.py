@@ -1,7 +1,8 @@
 """Runs all tests, stage by stage, and adds up what passed and failed.
 usage: python run_stages.py [STAGE ...]
 
-A stage that prints no counts of its own is one case. Exit status 0 only if nothing failed."""
+Without names it runs all but those that have a target of their own in the Makefile. A stage that prints no counts of its own is one case. Exit status 0 only if
+nothing failed."""
 import os
 import re
 import shlex
@@ -27,7 +28,7 @@ STAGES = {
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": f"{QUICK} cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test random",
-    "batched": "env HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
+    "batched": f"{QUICK} HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
                " --test random_instances",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
@@ -55,6 +56,11 @@ STAGES = {
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
     "demo-python": f"{PYTHON} scripts/demo_python.py target/wheels",
+}
+# Stages that build the package anew, for another processor and another kind of CPython.
+NAMED_ONLY = {
+    "wheel-aarch64": f"{PYTHON} scripts/check_aarch64.py target/aarch64",
+    "wheel-free-threaded": f"{PYTHON} scripts/check_python.py target/wheels-free-threaded free-threaded",
 }
 COUNTS = re.compile(r"(\d+) passed[,;] (\d+) failed")
 
@@ -86,20 +92,21 @@ def run(name: str, command: str) -> tuple[int, int]:
 
 def main(chosen) -> int:
     """Runs the chosen stages, or all, to the end whatever fails."""
-    unknown = [name for name in chosen if name not in STAGES]
+    stages = STAGES | NAMED_ONLY
+    unknown = [name for name in chosen if name not in stages]
     if unknown:
-        sys.exit(f"no stage named {', '.join(unknown)}; there are {', '.join(STAGES)}")
+        sys.exit(f"no stage named {', '.join(unknown)}; there are {', '.join(stages)}")
     rows = []
-    for name, command in STAGES.items():
+    for name, command in (stages if chosen else STAGES).items():
         if not chosen or name in chosen:
             begin = time.perf_counter()
             passed, failed = run(name, command)
             rows.append((name, time.perf_counter() - begin, passed, failed))
-    print(f"\n{'stage':16} {'seconds':>8} {'passed':>7} {'failed':>7}")
+    print(f"\n{'stage':20} {'seconds':>8} {'passed':>7} {'failed':>7}")
     for name, seconds, passed, failed in rows:
-        print(f"{name:16} {seconds:8.1f} {passed:7} {failed:7}")
+        print(f"{name:20} {seconds:8.1f} {passed:7} {failed:7}")
     seconds, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3))
-    print(f"{'total':16} {seconds:8.1f}\n{passed} passed, {failed} failed")
+    print(f"{'total':20} {seconds:8.1f}\n{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 

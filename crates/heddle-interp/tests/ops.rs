@@ -297,6 +297,17 @@ fn scattering() {
         "[6]: i32[1]",
     );
     gives(
+        &format!("scatter_nd({x}, [[1], [0]], [[1,1,1],[2,2,2]], reduce=once)"),
+        "[[2,2,2],[1,1,1]]: i32[2,3]",
+    );
+    fails(
+        "fn @main(%x: i32[4]) -> (%y: i32[4]) {
+           return scatter_elements(%x, [2, 0, -2, 1], %x, axis=0, reduce=once)
+         }",
+        &[Datum::from(Tensor::from_slice(vec![4], &[1i32, 2, 3, 4]))],
+        "two updates of element 2",
+    );
+    gives(
         &format!("scatter_nd({x}, [[1], [1]], [[1,1,1],[2,2,2]], reduce=mul)"),
         "[[1,2,3],[8,10,12]]: i32[2,3]",
     );

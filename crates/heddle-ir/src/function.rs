@@ -11,6 +11,10 @@ use crate::{DimBound, FuncId, Inst, OneLine, Op, Region, Type, Value};
 /// Limit of nested regions. Readers enforce it, so that everything else may recurse over regions.
 pub const MAX_NESTING: usize = 256;
 
+/// Limit on the instructions of all copies of one function, in place of its calls or as procedures.
+/// So a program grows with the number of its functions, also where each calls the next one twice.
+pub const MAX_COPIED_INSTS: usize = 1024;
+
 /// A program: functions, some of which are entries.
 #[derive(Clone, Debug, Default)]
 pub struct Module {

@@ -32,8 +32,8 @@ pub use dtype::DType;
 pub use entity::{Arena, Entity, FuncId, Inst, Region, Value};
 pub use failure::{cannot_fail, region_cannot_fail};
 pub use function::{
-    Function, InstData, Loc, MAX_NESTING, Module, Place, RegionData, Signature, UnknownEntry,
-    ValueData, ValueDef,
+    Function, InstData, Loc, MAX_COPIED_INSTS, MAX_NESTING, Module, Place, RegionData, Signature,
+    UnknownEntry, ValueData, ValueDef,
 };
 pub use infer::TypeError;
 pub use loops::{LoopForm, LoopOperands, LoopView, LoopYields};

@@ -9,7 +9,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use heddle_ir::{DType, FuncId, Function, Inst, Module, Op, Type, Value, ValueDef};
+use heddle_ir::{
+    DType, FuncId, Function, Inst, MAX_COPIED_INSTS, Module, Op, Type, Value, ValueDef,
+};
 
 use super::grow::Grown;
 use super::in_place::InPlace;
@@ -26,7 +28,12 @@ use heddle_uprogram::program::{
 const MAX_COPIED: usize = 8;
 
 /// Instructions that may be copied also in small programs.
-const MIN_COPIED: usize = 4096;
+const MIN_COPIED: usize = 4 * MAX_COPIED_INSTS;
+
+/// Procedures of a cycle that take all arguments are for one combination of their sizes. So many are
+/// always made; others are copies like those above, and a program that needs more is left to the
+/// interpreter.
+const MIN_SIZED: usize = 4;
 
 /// Limit on procedures; larger programs are left to the interpreter. Specialisations take half of
 /// them at most.
@@ -39,6 +46,8 @@ pub(super) struct Cycle {
     entry: FuncId,
     /// The outer call's arguments.
     args: Vec<Val>,
+    /// The procedures are for one outer call alone.
+    is_special: bool,
     /// For each function the parameters that equal a parameter of the entry in every activation.
     shared: HashMap<(FuncId, usize), usize>,
     procedures: HashMap<FuncId, Callee>,
@@ -94,7 +103,7 @@ impl<'m> Lowerer<'m> {
             false => {
                 let args = args.iter().map(|a| self.argument(a));
                 let args = args.collect::<Result<Vec<_>>>()?;
-                let cycle = self.cycle(callee, &args);
+                let cycle = self.cycle(callee, &args)?;
                 self.cycles.push(cycle);
                 let target = self.procedure(callee, &args)?;
                 self.finished.extend(self.cycles.pop());
@@ -196,7 +205,7 @@ impl<'m> Lowerer<'m> {
     }
 
     /// The cycle that an outer call enters: a previous one for the same arguments, or a new one.
-    fn cycle(&mut self, entry: FuncId, args: &[Val]) -> Cycle {
+    fn cycle(&mut self, entry: FuncId, args: &[Val]) -> Result<Cycle> {
         let same = |c: &Cycle| {
             let mut pairs = c.args.iter().zip(args).enumerate();
             c.entry == entry
@@ -206,46 +215,67 @@ impl<'m> Lowerer<'m> {
                 })
         };
         if let Some(k) = self.finished.iter().position(same) {
-            return self.finished.swap_remove(k);
+            return Ok(self.finished.swap_remove(k));
         }
         let functions = component(self.module, entry);
-        let shared = match self.may_specialise(entry, &functions) {
+        let is_special = self.may_specialise(entry, &functions);
+        if !is_special && !self.may_take_all(entry, &functions) {
+            return self.fail(Cause::Recursion("is called with arrays of too many sizes"));
+        }
+        let shared = match is_special {
             true => shared_params(self.module, &functions, entry),
             false => HashMap::new(),
         };
-        Cycle {
+        Ok(Cycle {
             functions,
             entry,
             args: args.to_vec(),
+            is_special,
             shared,
             procedures: HashMap::new(),
-        }
+        })
     }
 
     /// Is there room for procedures of a cycle that are for one outer call alone? For the first one
-    /// always.
+    /// always. A function that does not recurse was not inlined since its copies would be too large.
     fn may_specialise(&mut self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
-        let made = self.cycles.iter().chain(&self.finished);
-        if !made.into_iter().any(|cycle| cycle.entry == entry) {
+        let made = self.made(entry).count();
+        if made == 0 {
             return true;
         }
-        let count = |id: FuncId| {
-            let mut count = 0;
-            self.module.functions[id].for_each_inst(&mut |_, _| count += 1);
-            count
-        };
+        if !recurses(self.module, entry, functions) {
+            let own = count_insts(self.module, [entry].into_iter());
+            if own.saturating_mul(made + 1) > MAX_COPIED_INSTS {
+                return false;
+            }
+        }
+        let procedures = self.program.procedures.len() + functions.len();
+        procedures <= MAX_PROCEDURES / 2 && self.may_copy(functions)
+    }
+
+    /// Is there room for procedures of a cycle that take all arguments, of other sizes than those that
+    /// there are?
+    fn may_take_all(&mut self, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
+        let sized = self.made(entry).filter(|cycle| !cycle.is_special).count();
+        sized < MIN_SIZED || self.may_copy(functions)
+    }
+
+    /// Takes the instructions of these functions from those that may be copied, if there are as many.
+    fn may_copy(&mut self, functions: &BTreeSet<FuncId>) -> bool {
         let most = *self.copies.get_or_insert_with(|| {
-            let all = self.module.functions.iter();
-            let all: usize = all.map(|(id, _)| count(id)).sum();
+            let all = count_insts(self.module, self.module.functions.keys());
             MIN_COPIED.max(all.saturating_mul(MAX_COPIED))
         });
-        let own: usize = functions.iter().map(|&id| count(id)).sum();
-        let procedures = self.program.procedures.len() + functions.len();
-        if procedures > MAX_PROCEDURES / 2 || own > most {
-            return false;
-        }
-        self.copies = Some(most - own);
-        true
+        let own = count_insts(self.module, functions.iter().copied());
+        let left = most.checked_sub(own);
+        self.copies = Some(left.unwrap_or(most));
+        left.is_some()
+    }
+
+    /// The cycles that were entered by a function.
+    fn made(&self, entry: FuncId) -> impl Iterator<Item = &Cycle> {
+        let made = self.cycles.iter().chain(&self.finished);
+        made.filter(move |cycle| cycle.entry == entry)
     }
 
     /// The procedure of a function of the innermost cycle.
@@ -465,6 +495,20 @@ fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
         });
     }
     found
+}
+
+fn recurses(module: &Module, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
+    let mut found = functions.len() > 1;
+    module.functions[entry].for_each_inst(&mut |_, data| {
+        found |= matches!(data.op, Op::Call(callee) if callee == entry);
+    });
+    found
+}
+
+fn count_insts(module: &Module, functions: impl Iterator<Item = FuncId>) -> usize {
+    let mut count = 0;
+    functions.for_each(|id| module.functions[id].for_each_inst(&mut |_, _| count += 1));
+    count
 }
 
 /// The strongly connected component of a function in the call graph.

@@ -73,3 +73,47 @@ fn many_calls_share_a_procedure() {
     assert!(procedures <= 513, "{procedures}");
     assert_eq!(weights, 1);
 }
+
+/// A function of `more` instructions that is called with arrays of so many sizes, beyond what may be
+/// copied for each call alone.
+fn sized(calls: usize, more: usize) -> String {
+    let size = |k: usize| 16 + k;
+    let params: Vec<String> = (0..calls)
+        .map(|k| format!("%x{k}: f32[{}]", size(k)))
+        .collect();
+    let results: Vec<String> = (0..calls)
+        .map(|k| format!("%y{k}: f32[{}]", size(k)))
+        .collect();
+    let mut text = format!(
+        "fn @main({}) -> ({}) {{\n",
+        params.join(", "),
+        results.join(", ")
+    );
+    for k in 0..calls {
+        text += &format!("  %y{k}: f32[{}] = call @f(%x{k})\n", size(k));
+    }
+    let names: Vec<String> = (0..calls).map(|k| format!("%y{k}")).collect();
+    text += &format!("  return {}\n}}\n", names.join(", "));
+    text += "fn @f(%x: f32[n]) -> (%y: f32[n]) {\n  %a0 = tanh(%x)\n";
+    for k in 0..more {
+        text += &format!("  %a{} = sin(%a{k})\n", k + 1);
+    }
+    text + &format!("  return %a{more}\n}}")
+}
+
+/// Arrays of a few sizes have procedures of their own, also of a large function. So do many sizes of a
+/// small one, while a large one is left to the interpreter.
+#[test]
+fn sizes_are_bounded() {
+    let lowered = |calls, more| {
+        let text = sized(calls, more);
+        let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        lower(&module)
+    };
+    assert_eq!(lowered(12, 1500).map(|p| p.procedures.len()), Ok(12));
+    assert_eq!(lowered(200, 5).map(|p| p.procedures.len()), Ok(200));
+    let error = lowered(40, 1500)
+        .expect_err("too many procedures")
+        .to_string();
+    assert!(error.contains("too many sizes"), "{error}");
+}

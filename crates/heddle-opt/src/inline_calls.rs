@@ -4,71 +4,83 @@ use std::collections::HashMap;
 
 use heddle_ir::patch::{Patch, Stats};
 use heddle_ir::{
-    Dim, Entity, FuncId, Function, Inst, LoopView, MAX_NESTING, Module, Op, Region, Signature,
-    Type, Value,
+    Dim, Entity, FuncId, Function, Inst, LoopView, MAX_COPIED_INSTS, MAX_NESTING, Module, Op,
+    Region, Signature, Type, Value,
 };
 
 use crate::Edit;
 use crate::callgraph;
 
-/// Growth limit: a module may gain `MAX_GAIN` + `MAX_GAIN_FACTOR` · its size in instructions.
-const MAX_GAIN: usize = 1 << 16;
-const MAX_GAIN_FACTOR: usize = 16;
-
 /// A function of at most so many instructions is inlined wherever it is called.
 const SMALL: usize = 32;
 
-/// The most copies of a larger function.
-const MAX_COPIES: usize = 128;
+/// Limits for larger functions.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The most copies of one.
+    copies: usize,
+    /// The most instructions in all copies of one.
+    insts: usize,
+    /// This one does not hold where the program has at most so many instructions with all calls
+    /// replaced.
+    whole: usize,
+}
 
-/// The same for functions that [`batch_instances`](crate::batch_instances) makes together.
-const MAX_COPIES_IN_BATCH: usize = 32;
+/// The limits for each program.
+const LIMITS: Limits = Limits {
+    copies: 128,
+    insts: MAX_COPIED_INSTS,
+    whole: 32 * MAX_COPIED_INSTS,
+};
+
+/// The same in front of [`batch_instances`](crate::batch_instances), which makes some ten
+/// instructions of one.
+const LIMITS_IN_BATCH: Limits = Limits {
+    copies: 32,
+    insts: MAX_COPIED_INSTS,
+    whole: 4 * MAX_COPIED_INSTS,
+};
 
 /// Replaces calls by copies of their callees' bodies, callees first.
 ///
 /// It does *not* inline
 /// - recursive functions, direct or mutual;
-/// - functions of more than 32 instructions of which there would be more than 128 copies, such as the
-///   lower ones in a chain of functions that each call the next one twice;
-/// - beyond a limit on the module's growth;
+/// - functions of more than 32 instructions of which there would be more than 128 copies, or more than
+///   [`MAX_COPIED_INSTS`] instructions in all copies, such as the lower ones in a chain of functions
+///   that each call the next one twice. A program that is small with all calls replaced has only the
+///   first limit: calls that give arrays of dynamic sizes have no compiled form;
 /// - where regions would nest deeper than the IR allows.
 ///
 /// The callees stay; `remove_dead` removes those without callers.
 pub fn inline_calls(module: &mut Module) -> Stats {
-    inline_up_to(module, MAX_COPIES)
+    inline_up_to(module, &LIMITS)
 }
 
 /// [`inline_calls`] in front of [`batch_instances`](crate::batch_instances), which needs few copies:
 /// it makes one function of each callee and form of its operands.
 pub fn inline_calls_in_batch(module: &mut Module) -> Stats {
-    inline_up_to(module, MAX_COPIES_IN_BATCH)
+    inline_up_to(module, &LIMITS_IN_BATCH)
 }
 
-fn inline_up_to(module: &mut Module, copies: usize) -> Stats {
+fn inline_up_to(module: &mut Module, limits: &Limits) -> Stats {
     let mut stats = Stats::default();
     let components = callgraph::components(module);
-    let inlined = inlined(module, &components, copies);
-    let size: usize = module.functions.iter().map(|(_, f)| count_insts(f)).sum();
-    let mut gain = size
-        .saturating_mul(MAX_GAIN_FACTOR)
-        .saturating_add(MAX_GAIN);
+    let inlined = inlined(module, &components, limits);
     for &id in components.iter().flatten() {
-        stats.merge(inline_into(module, id, &inlined, &mut gain));
+        stats.merge(inline_into(module, id, &inlined));
     }
     stats
 }
 
-/// The functions that are inlined: small ones, and those of which there are at most so many copies.
-fn inlined(module: &Module, components: &[Vec<FuncId>], most: usize) -> Vec<bool> {
-    let callees = |id: FuncId| {
-        let mut callees: Vec<FuncId> = vec![];
-        module.functions[id].for_each_inst(&mut |_, data| callees.extend(callee(&data.op)));
-        callees
-    };
+/// The functions that are inlined: small ones, those called once, and those whose copies are within
+/// the limits. Another run decides alike, since the calls of those that stay are as many then.
+fn inlined(module: &Module, components: &[Vec<FuncId>], limits: &Limits) -> Vec<bool> {
+    let callees = |id: FuncId| calls_of(module, id);
     let plain = |component: &Vec<FuncId>| match callgraph::is_recursive(module, component) {
         true => None,
         false => Some(component[0]),
     };
+    let is_small = whole_size(module, components) <= limits.whole;
     let mut inlined = vec![false; module.functions.len()];
     // Sizes with small callees in place of their calls.
     let mut sizes = vec![usize::MAX; module.functions.len()];
@@ -83,7 +95,9 @@ fn inlined(module: &Module, components: &[Vec<FuncId>], most: usize) -> Vec<bool
     let mut calls = vec![0usize; module.functions.len()];
     for component in components.iter().rev() {
         if let Some(id) = plain(component) {
-            inlined[id.index()] |= calls[id.index()] <= most;
+            let (calls, size) = (calls[id.index()], sizes[id.index()]);
+            let fits = is_small || calls.saturating_mul(size) <= limits.insts;
+            inlined[id.index()] |= calls <= 1 || calls <= limits.copies && fits;
         }
         for &id in component {
             let bodies = match inlined[id.index()] {
@@ -99,6 +113,38 @@ fn inlined(module: &Module, components: &[Vec<FuncId>], most: usize) -> Vec<bool
     inlined
 }
 
+/// The instructions of the program with all calls replaced.
+fn whole_size(module: &Module, components: &[Vec<FuncId>]) -> usize {
+    let mut called = vec![false; module.functions.len()];
+    // Sizes with callees in place of their calls; a recursion stays one function.
+    let mut sizes = vec![0usize; module.functions.len()];
+    let mut whole = 0usize;
+    for component in components {
+        let is_recursive = callgraph::is_recursive(module, component);
+        for &id in component {
+            let own = count_insts(&module.functions[id]);
+            let callees = calls_of(module, id).into_iter();
+            let size = callees.fold(own, |sum, c| {
+                called[c.index()] = true;
+                sum.saturating_add(sizes[c.index()])
+            });
+            match is_recursive {
+                true => whole = whole.saturating_add(size),
+                false => sizes[id.index()] = size,
+            }
+        }
+    }
+    let roots = sizes.iter().zip(called).filter(|(_, called)| !called);
+    roots.fold(whole, |sum, (size, _)| sum.saturating_add(*size))
+}
+
+/// The callees of all calls in a function.
+fn calls_of(module: &Module, id: FuncId) -> Vec<FuncId> {
+    let mut callees = vec![];
+    module.functions[id].for_each_inst(&mut |_, data| callees.extend(callee(&data.op)));
+    callees
+}
+
 fn callee(op: &Op) -> Option<FuncId> {
     match op {
         Op::Call(callee) => Some(*callee),
@@ -107,7 +153,7 @@ fn callee(op: &Op) -> Option<FuncId> {
 }
 
 /// Inlines the calls in one function. Its callees have been processed before it.
-fn inline_into(module: &mut Module, id: FuncId, inlined: &[bool], gain: &mut usize) -> Stats {
+fn inline_into(module: &mut Module, id: FuncId, inlined: &[bool]) -> Stats {
     let mut sites = vec![];
     find_calls(
         &module.functions[id],
@@ -129,12 +175,7 @@ fn inline_into(module: &mut Module, id: FuncId, inlined: &[bool], gain: &mut usi
         if !inlined[callee.index()] || level + depth(body, body.body) > MAX_NESTING {
             continue;
         }
-        let size = count_insts(body);
-        if size > *gain {
-            continue;
-        }
         if inline(&mut patch, inst, body) {
-            *gain -= size;
             patch.because(Edit::CallInlined);
         }
     }

@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::many::{compare, compare_frames, f32s, i64, i64s};
+use common::many::{compare, compare_frames, f32s, i64, i64s, options};
 use heddle_ir::{Datum, Module, text, verify::verify};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
-use heddle_opt::{Instances, batch_instances, inline_calls_in_batch, remove_dead};
+use heddle_opt::{
+    Instances, batch_instances, inline_calls, inline_calls_in_batch, optimize, remove_dead,
+};
 
 fn parsed(program: &str) -> Module {
     text::parse(program).unwrap_or_else(|e| panic!("{e}\n{program}"))
@@ -89,6 +91,87 @@ fn a_chain_stays_a_chain() {
         }
         let size = count(&batch.module);
         assert!(size < 800 * 27, "{size} instructions");
+    }
+}
+
+/// Instructions for each function of an optimised chain, as many as it may have however long it is.
+const PER_FUNCTION: usize = 400;
+
+/// Each function calls the one before twice: calls stay calls once copies would be many, alone and for
+/// instances, also if the passes run again.
+#[test]
+fn a_chain_does_not_double_with_each_function() {
+    for n in [20, 27] {
+        let module = parsed(&chain(n, PRODUCT, "%w: f32[2,2]", "%w"));
+        let mut together = module.clone();
+        inline_calls_in_batch(&mut together);
+        remove_dead(&mut together);
+        let batch = batch_instances(&together, &[Stacked, Shared]).expect("batches");
+        for mut module in [module, batch.module] {
+            for _ in 0..4 {
+                optimize(&mut module);
+            }
+            verify(&module).unwrap_or_else(|e| panic!("{}", e[0]));
+            let size = count(&module);
+            assert!(
+                size < PER_FUNCTION * n,
+                "{size} instructions of {n} functions"
+            );
+            assert!(module.functions.len() > 1, "calls stay");
+        }
+    }
+}
+
+/// Results of a chain for no, one and many instances.
+#[test]
+fn a_chain_gives_what_each_instance_gives_alone() {
+    let module = parsed(&chain(12, PRODUCT, "%w: f32[2,2]", "%w"));
+    let w = Datum::Tensor(heddle_ir::Tensor::from_slice(
+        vec![2, 2],
+        &[0.5f32, -0.25, 0.75, 0.3],
+    ));
+    let x = |k: usize| f32s(&[k as f32 * 0.25 - 4.0, 1.0 - k as f32 * 0.125]);
+    let all: Vec<_> = (0..64).map(|k| vec![x(k), w.clone()]).collect();
+    for count in [1, 3, 64] {
+        as_alone(&module, &[Stacked, Shared], &all[..count]);
+    }
+    let batch = as_alone(&module, &[Stacked, Shared], &all[..1]);
+    let mut optimized = batch.module.clone();
+    optimize(&mut optimized);
+    let none = Datum::Tensor(heddle_ir::Tensor::from_slice::<f32>(vec![0, 2], &[]));
+    for module in [&batch.module, &optimized] {
+        let found = heddle_interp::run(module, &[none.clone(), w.clone()], &options());
+        let found = found.unwrap_or_else(|e| panic!("{e}"));
+        let Datum::Tensor(found) = &found[0] else {
+            panic!("an array");
+        };
+        assert_eq!(found.shape(), [0, 2]);
+    }
+}
+
+/// The layers of a network are put in place, also large ones.
+#[test]
+fn layers_are_inlined() {
+    let mut program = String::from("fn @main(%x: f32[4]) -> (%y: f32[4]) {\n");
+    for k in 0..32 {
+        let x = if k == 0 {
+            "%x".into()
+        } else {
+            format!("%h{}", k - 1)
+        };
+        program += &format!("  %h{k}: f32[4] = call @layer({x})\n");
+    }
+    program += "  return %h31\n}\nfn @layer(%x: f32[4]) -> (%y: f32[4]) {\n  %a0 = tanh(%x)\n";
+    for k in 0..100 {
+        program += &format!("  %a{} = sin(%a{k})\n", k + 1);
+    }
+    program += "  return %a100\n}";
+    for inline in [inline_calls, inline_calls_in_batch] {
+        let mut module = parsed(&program);
+        inline(&mut module);
+        remove_dead(&mut module);
+        assert_eq!(module.functions.len(), 1);
+        assert_eq!(count(&module), 32 * 101);
     }
 }
 

@@ -36,7 +36,11 @@ fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 }
 
 /// Classes and functions that `heddle/__init__.py` gives names.
-#[pymodule]
+///
+/// Nothing here relies on the interpreter's lock: classes are frozen and hold what threads may share, what is made once is in a `PyOnceLock`,
+/// and the watch over Ctrl-C belongs to the main thread. Arrays that a thread changes while another one gives them to a run are the caller's
+/// part, with the lock, too, since runs let go of it.
+#[pymodule(gil_used = false)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::PyModel>()?;
     module.add_class::<program::PyProgram>()?;

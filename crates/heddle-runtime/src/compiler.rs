@@ -28,8 +28,12 @@ pub fn add_candidate(command: &str) {
     }
 }
 
-/// Flags that select this processor, in order of preference; the last always works.
-const ARCHS: &[&str] = &["-march=native", "-mcpu=native", ""];
+/// Flags that select this processor, in order of preference; the last always works, also for a compiler that runs on a processor
+/// of another kind. On x86 `-march` selects instructions and their costs; on Arm it selects instructions alone, and `-mcpu` both.
+const ARCHS: &[&str] = match cfg!(target_arch = "aarch64") {
+    true => &["-mcpu=native", "-march=native", ""],
+    false => &["-march=native", "-mcpu=native", ""],
+};
 
 /// A compiler that has compiled, linked and loaded a small program.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -42,6 +42,51 @@ fn a_contraction_moves_behind_a_check() {
 }
 
 #[test]
+fn products_write_rows_by_index() {
+    let text = |reduce: &str| {
+        format!(
+            "fn @main(%s: f32[n,64], %at: i64[m,1], %x: f32[m,64], %w: f32[64,64]) -> (%y: f32[n,64]) {{
+               %y = scatter_nd(%s, %at, tanh(dot(%x, %w)), reduce={reduce})
+               return %y
+             }}"
+        )
+    };
+    assert_eq!(kinds(&text("once")), ["map", "contract"]);
+    let program = lowered(&text("once"));
+    let running = program.running().into_iter();
+    let mut stores = running.filter_map(|id| match &program.operators[id].body {
+        Body::Contract(c) => Some(c.store),
+        _ => None,
+    });
+    let is_indexed = |e| matches!(e, Expr::Index(..));
+    assert!(stores.all(|s| program.pool.any(s.offset, &is_indexed)));
+    // Another row may be written later.
+    assert_eq!(kinds(&text("set")), ["contract", "map", "other"]);
+}
+
+#[test]
+fn products_do_not_write_to_what_they_read() {
+    let text = "fn @main(%s: f32[n,64], %w: f32[64,64]) -> (%y: f32[n,64]) {
+        %n = squeeze(gather(shape(%s), [0], axis=0), axes=[0])
+        %back = unsqueeze(sub(sub(%n, 1), range(0, %n, 1)), axes=[1])
+        %y = loop %t trip 5 carry (%c = %s) {
+          continue carry scatter_nd(%c, %back, dot(%c, %w), reduce=once)
+        }
+        return %y
+    }";
+    let program = lowered(text);
+    for id in program.running() {
+        let body = &program.operators[id].body;
+        if let Body::Contract(c) = body {
+            let target = c.store.buffer;
+            let reads = |e| matches!(e, Expr::Load(b, _) if b == target);
+            let exprs = body.exprs();
+            assert!(exprs.iter().all(|e| !program.pool.any(*e, &reads)));
+        }
+    }
+}
+
+#[test]
 fn a_sum_of_contractions_is_one_that_reads_the_other() {
     let text = "fn @main(%x: f32[1,64], %h: f32[1,32], %w: f32[64,48], %u: f32[32,48]) -> (%y: f32[1,48]) {
         %y = sigmoid(add(dot(%x, %w), dot(%h, %u)))

@@ -235,10 +235,29 @@ impl UProgram {
         own.filter(|b| matches!(self.buffers[*b].kind, BufferKind::Segment))
     }
 
+    /// The segments of all procedures.
+    pub fn all_segments(&self) -> impl Iterator<Item = Buffer> {
+        let buffers = self.buffers.iter();
+        let own =
+            buffers.filter(|(_, b)| b.procedure.is_some() && matches!(b.kind, BufferKind::Segment));
+        own.map(|(id, _)| id)
+    }
+
     /// The memory of an activation of a procedure, which later ones reuse.
     pub fn memory(&self, of: ProcedureId) -> impl Iterator<Item = Buffer> {
         let buffers = self.buffers.iter();
         let own = buffers.filter(move |(_, b)| b.procedure == Some(of) && b.kind.is_reused());
         own.map(|(id, _)| id)
+    }
+
+    /// The same for each procedure that has any.
+    pub fn memory_by_procedure(&self) -> BTreeMap<ProcedureId, Vec<Buffer>> {
+        let mut memory: BTreeMap<ProcedureId, Vec<Buffer>> = BTreeMap::new();
+        for (id, buffer) in self.buffers.iter() {
+            if let Some(of) = buffer.procedure.filter(|_| buffer.kind.is_reused()) {
+                memory.entry(of).or_default().push(id);
+            }
+        }
+        memory
     }
 }

@@ -46,6 +46,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("layers", include_str!("../programs/layers.heddle")),
     ("loops", include_str!("../programs/loops.heddle")),
     ("branches", include_str!("../programs/branches.heddle")),
+    ("once", include_str!("../programs/once.heddle")),
     ("updates", include_str!("../programs/updates.heddle")),
     ("recursion", include_str!("../programs/recursion.heddle")),
     (

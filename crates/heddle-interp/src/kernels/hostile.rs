@@ -62,7 +62,7 @@ impl Draw {
         let axes: Vec<usize> = (0..4).filter(|_| self.flag()).collect();
         let kind = ReduceOp::ALL[self.below(4)];
         let extreme = Extreme::ALL[self.below(2)];
-        let reduce = ScatterReduce::ALL[self.below(5)];
+        let reduce = ScatterReduce::ALL[self.below(ScatterReduce::ALL.len())];
         let (keep, flag, n) = (self.flag(), self.flag(), self.below(3));
         let spatial = self.below(3);
         let strides = self.lengths(spatial);

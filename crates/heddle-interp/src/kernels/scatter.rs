@@ -79,7 +79,10 @@ fn write(
         Ok(())
     }
     let kind = match reduce {
-        ScatterReduce::Set => {
+        ScatterReduce::Set | ScatterReduce::Once => {
+            if reduce == ScatterReduce::Once {
+                check_once(cx, places)?;
+            }
             return with_any!(updates.data, new => run(cx, x, places, len, new, |_, n| Clone::clone(n)));
         }
         ScatterReduce::Add => ReduceOp::Sum,
@@ -92,6 +95,20 @@ fn write(
         run(cx, x, places, len, new, |o, n| f(*o, *n))
     }, else Err(Fault::dtype(reduce.name(), x.dtype)))?;
     round(cx, x)
+}
+
+/// Checks that no place is written twice.
+fn check_once(cx: &Context, places: &[usize]) -> Result<(), Fault> {
+    cx.tick(places.len())?;
+    let mut sorted = places.to_vec();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Fault::Value(format!(
+            "two updates of element {}, where `reduce=once` allows one",
+            pair[0]
+        ))),
+    }
 }
 
 /// Sums of 16-bit floats are rounded once, when all updates are in.

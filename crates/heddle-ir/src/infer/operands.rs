@@ -91,6 +91,7 @@ pub(super) fn check_reduce(kind: ReduceOp, dtype: DType) -> Result<()> {
 
 pub(super) fn check_scatter(reduce: ScatterReduce, dtype: DType) -> Result<()> {
     let logical = dtype == DType::Bool && matches!(reduce, ScatterReduce::Max | ScatterReduce::Min);
-    let ok = reduce == ScatterReduce::Set || dtype.is_arith() || logical;
+    let replaces = matches!(reduce, ScatterReduce::Set | ScatterReduce::Once);
+    let ok = replaces || dtype.is_arith() || logical;
     need(ok, || format!("{} does not take {dtype}", reduce.name()))
 }

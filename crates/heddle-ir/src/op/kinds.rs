@@ -128,8 +128,10 @@ pub enum Extreme {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ScatterReduce {
-    /// Replaces it.
+    /// Replaces it; of several updates of one element the last one stays.
     Set,
+    /// Replaces it. Each element has one update at most, which passes that write such instructions know; the interpreter checks it.
+    Once,
     Add,
     Mul,
     Max,
@@ -229,7 +231,7 @@ names! {
     CompareOp { Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge" }
     ReduceOp { Sum = "sum", Prod = "prod", Max = "max", Min = "min" }
     Extreme { Max = "max", Min = "min" }
-    ScatterReduce { Set = "set", Add = "add", Mul = "mul", Max = "max", Min = "min" }
+    ScatterReduce { Set = "set", Once = "once", Add = "add", Mul = "mul", Max = "max", Min = "min" }
     PadMode { Constant = "constant", Edge = "edge", Reflect = "reflect", Wrap = "wrap" }
     ScaleRounding { Up = "up", Down = "down", Nearest = "nearest" }
     Case { Lower = "lower", Upper = "upper" }

@@ -533,7 +533,7 @@ fn scatter(reduce: ScatterReduce, elements: bool) -> &'static Props {
         };
     }
     match reduce {
-        ScatterReduce::Set | ScatterReduce::Add => rows!(Linear),
+        ScatterReduce::Set | ScatterReduce::Once | ScatterReduce::Add => rows!(Linear),
         ScatterReduce::Mul => rows!(Product),
         ScatterReduce::Max | ScatterReduce::Min => rows!(Selection),
     }

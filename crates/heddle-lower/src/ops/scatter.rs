@@ -5,7 +5,8 @@ use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce};
 
 use super::super::{Cause, Lowerer, Result, WIDE};
 use crate::value::{Val, linear};
-use heddle_uprogram::program::{Body, Store};
+use heddle_uprogram::program::{Body, Local, Store};
+use heddle_uprogram::{Expr, ExprId};
 
 impl Lowerer<'_> {
     pub(super) fn scatter_elements(
@@ -25,12 +26,20 @@ impl Lowerer<'_> {
         let (indices, updates) = (&args[1], self.converted(&args[2], wide));
         // Only updates along the axis can hit the same element; they run in order.
         let sizes = indices.shape().to_vec();
-        let rest: Vec<_> = (0..sizes.len()).filter(|&k| k != axis).collect();
-        let others: Vec<_> = rest.iter().map(|&k| sizes[k]).collect();
-        let (outer, around) = self.space(&others, 0);
-        let (inner, along) = self.space(&[sizes[axis]], others.len());
-        let mut index = around;
-        index.insert(axis, along[0]);
+        let (outer, inner, index) = match reduce {
+            ScatterReduce::Once => {
+                let (outer, index) = self.space(&sizes, 0);
+                (outer, vec![], index)
+            }
+            _ => {
+                let rest = (0..sizes.len()).filter(|&k| k != axis);
+                let others: Vec<_> = rest.map(|k| sizes[k]).collect();
+                let (outer, mut index) = self.space(&others, 0);
+                let (inner, along) = self.space(&[sizes[axis]], others.len());
+                index.insert(axis, along[0]);
+                (outer, inner, index)
+            }
+        };
         let pool = &mut self.program.pool;
         let i = indices.read(pool, &index);
         let i = pool.cast(indices.dtype(), DType::I64, i);
@@ -42,16 +51,7 @@ impl Lowerer<'_> {
             buffer: *buffer,
             offset,
         };
-        self.run(
-            outer,
-            Body::Update {
-                axes: inner,
-                combine: combination(reduce),
-                dtype: wide,
-                value,
-                store,
-            },
-        );
+        self.run(outer, updates_of(inner, reduce, wide, value, store));
         Ok(self.converted(&target, args[0].dtype()))
     }
 
@@ -84,7 +84,7 @@ impl Lowerer<'_> {
             for (k, old) in elems.iter_mut().enumerate() {
                 let own = self.index_of(k as i64, &shape);
                 let pool = &mut self.program.pool;
-                let mut hit = pool.add(heddle_uprogram::Expr::Num(DType::Bool, 1));
+                let mut hit = pool.add(Expr::Num(DType::Bool, 1));
                 for (&p, &o) in place.iter().zip(&own) {
                     let same = pool.compare(CompareOp::Eq, DType::I64, p, o);
                     hit = pool.and(hit, same);
@@ -116,10 +116,20 @@ impl Lowerer<'_> {
             return self.fail(Cause::TupleLength);
         };
         // Updates of one element run in order: tuples are iterated over sequentially, and the
-        // slices that they select are split.
+        // slices that they select are split. With one update of each, rows are parallel, too.
         let slice = updates.shape()[tuples..].to_vec();
-        let (outer, within) = self.space(&slice, 0);
-        let (inner, which) = self.space(&updates.shape()[..tuples], slice.len());
+        let (outer, inner, which, within) = match reduce {
+            ScatterReduce::Once => {
+                let (outer, mut which) = self.space(updates.shape(), 0);
+                let within = which.split_off(tuples);
+                (outer, vec![], which, within)
+            }
+            _ => {
+                let (outer, within) = self.space(&slice, 0);
+                let (inner, which) = self.space(&updates.shape()[..tuples], slice.len());
+                (outer, inner, which, within)
+            }
+        };
         let pool = &mut self.program.pool;
         let mut place = vec![];
         for (k, &size) in shape.iter().enumerate().take(depth as usize) {
@@ -135,19 +145,7 @@ impl Lowerer<'_> {
             buffer: *buffer,
             offset,
         };
-        let combine = combination(reduce);
-        let body = match combine {
-            // Each element is written once.
-            None if inner.is_empty() => Body::Map { store, value },
-            _ => Body::Update {
-                axes: inner,
-                combine,
-                dtype: wide,
-                value,
-                store,
-            },
-        };
-        self.run(outer, body);
+        self.run(outer, updates_of(inner, reduce, wide, value, store));
         Ok(self.converted(&target, args[0].dtype()))
     }
 
@@ -199,10 +197,30 @@ impl Lowerer<'_> {
     }
 }
 
+/// Writes that go over these axes in order; a map if there are none and nothing is combined.
+fn updates_of(
+    axes: Vec<(Local, ExprId)>,
+    reduce: ScatterReduce,
+    dtype: DType,
+    value: ExprId,
+    store: Store,
+) -> Body {
+    match combination(reduce) {
+        None if axes.is_empty() => Body::Map { store, value },
+        combine => Body::Update {
+            axes,
+            combine,
+            dtype,
+            value,
+            store,
+        },
+    }
+}
+
 /// The combination of an update with the old element.
 fn combination(reduce: ScatterReduce) -> Option<BinaryOp> {
     match reduce {
-        ScatterReduce::Set => None,
+        ScatterReduce::Set | ScatterReduce::Once => None,
         ScatterReduce::Add => Some(BinaryOp::Add),
         ScatterReduce::Mul => Some(BinaryOp::Mul),
         ScatterReduce::Max => Some(BinaryOp::Max),

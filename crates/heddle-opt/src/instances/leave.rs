@@ -323,8 +323,8 @@ impl Set<'_> {
     }
 }
 
-/// `x` with rows written at places, whose last axis is 1.
+/// `x` with rows written at places, whose last axis is 1, each place once.
 pub(super) fn written(b: &mut FuncBuilder, x: Value, at: Value, rows: Value) -> Result<Value> {
-    let reduce = ScatterReduce::Set;
+    let reduce = ScatterReduce::Once;
     Ok(b.op1(Op::ScatterNd { reduce }, &[x, at, rows])?)
 }

@@ -139,7 +139,7 @@ impl Set<'_> {
         let places = b.iota(self.count)?;
         let scatter = Op::ScatterElements {
             axis: 0,
-            reduce: ScatterReduce::Set,
+            reduce: ScatterReduce::Once,
         };
         let place = b.op1(scatter, &[order, order, places])?;
         let kinds = kinds(&yields[0], &yields[1]);

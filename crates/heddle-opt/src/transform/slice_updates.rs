@@ -59,7 +59,7 @@ fn collect(
         let data = &func.insts[inst];
         match data.op {
             Op::ScatterNd {
-                reduce: ScatterReduce::Set,
+                reduce: ScatterReduce::Set | ScatterReduce::Once,
             } => scatters.push(inst),
             Op::Loop { .. } => iterations.extend(func.regions[data.regions[0]].params.first()),
             _ => {}

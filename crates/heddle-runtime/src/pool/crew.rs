@@ -80,9 +80,7 @@ impl Crew<'_> {
             shared.wake_caller();
         } else if worker > 0 {
             shared.running.0.fetch_add(1, Ordering::SeqCst);
-            shared.slots[worker]
-                .share
-                .store(-1 - worker as i32, Ordering::Relaxed);
+            shared.slots[worker].give(-1 - worker as i32);
             self.pool.call(worker);
         }
     }

@@ -357,9 +357,7 @@ impl Leased<'_> {
         for (share, &worker) in team.members()[..workers].iter().enumerate() {
             units[share].slot.store(worker as i32, Ordering::Relaxed);
             if share > 0 {
-                shared.slots[worker]
-                    .share
-                    .store(share as i32, Ordering::Relaxed);
+                shared.slots[worker].give(share as i32);
                 pool.call(worker);
             }
         }

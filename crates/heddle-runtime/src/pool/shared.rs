@@ -46,6 +46,14 @@ pub(super) struct Slot {
     pub(super) thread: AtomicI32,
 }
 
+impl Slot {
+    /// Gives the worker its number in the job's team. A worker that an earlier turn woke may take it before the turn of
+    /// this job, so that the job and all that it consists of have to be visible with the number itself.
+    pub(super) fn give(&self, share: i32) {
+        self.share.store(share, Ordering::Release);
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Time that a wait keeps its core.

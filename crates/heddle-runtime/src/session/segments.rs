@@ -15,12 +15,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
+use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
 use crate::abi::code;
 use crate::error::{MemoryError, RunError};
 
-const PAGE: usize = 4096;
+/// Bytes that each segment begins with. What is committed is a multiple of it, whatever the size of a page, so that limits on
+/// memory mean the same on all systems.
+const FIRST: usize = 4096;
 
 /// Bytes that a segment grows by at least, unless that exceeds the limit.
 const STEP: usize = 1 << 16;
@@ -33,7 +36,7 @@ const RESERVED: u32 = 36;
 /// Addresses reserved for all segments of a session at most, as a power of two: 4 TiB.
 const RESERVED_IN_ALL: u32 = 42;
 
-/// A slot at least, as a power of two: 64 KiB.
+/// A slot at least, as a power of two: 64 KiB, a multiple of every system's page.
 const LEAST: u32 = 16;
 
 /// The segments of a session.
@@ -65,14 +68,27 @@ unsafe impl Send for Map {}
 // SAFETY: as above; the pages are changed under a lock.
 unsafe impl Sync for Map {}
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pages {
-    /// Accessible bytes by slot; at least those committed.
+    /// Bytes of a page, whose access changes as a whole: 4 KiB, on some systems 16 or 64 KiB.
+    size: usize,
+    /// Accessible bytes by slot, in whole pages; at least those committed.
     accessible: Vec<usize>,
     /// Limit on the bytes of all segments.
     limit: u64,
     /// Fills new pages.
     fill: Option<u8>,
+}
+
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages {
+            size: page_size(),
+            accessible: vec![],
+            limit: 0,
+            fill: None,
+        }
+    }
 }
 
 impl Drop for Map {
@@ -95,7 +111,7 @@ impl Segments {
         self.map.as_ref().map_or(std::ptr::null_mut(), |m| m.first)
     }
 
-    /// Begins a run: reserves addresses unless that is done, and commits a page of each segment.
+    /// Begins a run: reserves addresses unless that is done, and commits the first bytes of each segment.
     pub(super) fn begin(&mut self, limit: u64, fill: Option<u8>) -> Result<(), RunError> {
         if self.widths.is_empty() {
             return Ok(());
@@ -112,7 +128,7 @@ impl Segments {
             .for_each(|c| c.store(0, Ordering::Relaxed));
         for segment in 0..self.widths.len() {
             // Elements that are masked out are loaded from the beginning.
-            let committed = self.commit(self.slots[segment], PAGE as i64);
+            let committed = self.commit(self.slots[segment], FIRST as i64);
             committed.map_err(|(_, [needed, _])| RunError::MemoryLimit {
                 needed: needed as u64,
                 limit,
@@ -255,9 +271,8 @@ impl Segments {
         if needed > room {
             return Err((code::SEGMENT, [slot, bytes]));
         }
-        // All segments begin with a page, however many there are.
-        let step = if before == 0 { PAGE } else { STEP };
-        let wanted = needed.max(2 * before).max(step).next_multiple_of(PAGE);
+        let step = if before == 0 { FIRST } else { STEP };
+        let wanted = needed.max(2 * before).max(step).next_multiple_of(FIRST);
         let end = wanted.min(room).max(needed);
         // SAFETY: the slot lies in the map.
         let start = unsafe { map.first.add((slot_bytes * slot as u64) as usize) };
@@ -269,7 +284,7 @@ impl Segments {
 
     /// Makes the first bytes of a segment accessible.
     fn open(&self, pages: &mut Pages, at: usize, start: *mut u8, end: usize) -> Result<(), ()> {
-        let (had, has) = (pages.accessible[at], end.next_multiple_of(PAGE));
+        let (had, has) = (pages.accessible[at], end.next_multiple_of(pages.size));
         if has > had {
             // Pages kept from an earlier run, and not used in this one, make room.
             let kept: usize = pages.accessible.iter().sum();
@@ -301,7 +316,7 @@ impl Segments {
 
     /// Gives pages back that are not among the first `used` bytes of a slot.
     fn trim(&self, pages: &mut Pages, slot: usize, used: usize) {
-        let (used, has) = (used.next_multiple_of(PAGE), pages.accessible[slot]);
+        let (used, has) = (used.next_multiple_of(pages.size), pages.accessible[slot]);
         let Some(map) = self.map.as_ref().filter(|_| used < has) else {
             return;
         };
@@ -347,7 +362,7 @@ fn lock(pages: &Mutex<Pages>) -> MutexGuard<'_, Pages> {
 fn mapped() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split_whitespace().next().and_then(|n| n.parse().ok());
-    pages.unwrap_or(0u64) * PAGE as u64
+    pages.unwrap_or(0u64) * page_size() as u64
 }
 
 /// Commits bytes of a segment: the environment's `grow`.
@@ -379,25 +394,69 @@ pub(super) unsafe extern "C" fn grow(
 mod tests {
     use super::*;
 
+    /// Segments on a system with pages of this size, or larger ones if this system's are larger.
+    fn with_pages(count: usize, size: usize) -> Segments {
+        let segments = Segments::new(count);
+        lock(&segments.pages).size = size.max(page_size());
+        segments
+    }
+
     #[test]
     fn segments_grow_and_keep_what_a_run_used() {
-        let mut segments = Segments::new(2);
-        segments.begin(1 << 30, None).unwrap();
-        let (a, b) = (segments.slots[0], segments.slots[1]);
-        assert_eq!(segments.held(), 2 * PAGE);
-        segments.commit(a, 1 << 20).unwrap();
-        segments.commit(a, (1 << 20) + 1).unwrap();
-        segments.commit(b, 1).unwrap();
-        // It doubled, and less than that is there already.
-        assert_eq!(segments.held(), (2 << 20) + PAGE);
-        segments.commit(a, 5).unwrap();
+        for size in [4 << 10, 16 << 10, 64 << 10] {
+            let mut segments = with_pages(2, size);
+            let page = size.max(page_size());
+            segments.begin(1 << 30, None).unwrap();
+            let (a, b) = (segments.slots[0], segments.slots[1]);
+            assert_eq!(segments.held(), 2 * page);
+            segments.commit(a, 1 << 20).unwrap();
+            segments.commit(a, (1 << 20) + 1).unwrap();
+            segments.commit(b, 1).unwrap();
+            // It doubled, and less than that is there already.
+            assert_eq!(segments.held(), (2 << 20) + page);
+            segments.commit(a, 5).unwrap();
+            segments.end();
+            assert_eq!(segments.held(), (2 << 20) + page);
+            segments.begin(1 << 30, None).unwrap();
+            assert_eq!(segments.held(), (2 << 20) + page);
+            segments.commit(b, 100_000).unwrap();
+            segments.end();
+            assert_eq!(segments.held(), page + 100_000usize.next_multiple_of(page));
+        }
+    }
+
+    /// The system changes the access of whole pages only, and refuses ranges that begin within one.
+    #[test]
+    fn segments_grow_by_whole_pages() {
+        let mut segments = with_pages(3, 64 << 10);
+        segments.begin(1 << 30, Some(0xff)).unwrap();
+        for bytes in [1, 5_000, 70_000, 200_000, 1_000_000] {
+            for segment in 0..3 {
+                let slot = segments.slots[segment];
+                segments.commit(slot, bytes).unwrap();
+                let committed = segments.committed[slot as usize].load(Ordering::Relaxed);
+                let pages = lock(&segments.pages);
+                let accessible = pages.accessible[slot as usize];
+                assert_eq!(accessible % pages.size, 0, "{accessible} for {bytes}");
+                assert!(committed >= bytes && accessible as i64 >= committed);
+            }
+        }
         segments.end();
-        assert_eq!(segments.held(), (2 << 20) + PAGE);
-        segments.begin(1 << 30, None).unwrap();
-        assert_eq!(segments.held(), (2 << 20) + PAGE);
-        segments.commit(b, 100_000).unwrap();
-        segments.end();
-        assert_eq!(segments.held(), PAGE + 100_000usize.next_multiple_of(PAGE));
+        let pages = lock(&segments.pages);
+        assert!(pages.accessible.iter().all(|a| a % pages.size == 0));
+    }
+
+    #[test]
+    fn limits_do_not_depend_on_the_size_of_pages() {
+        for size in [4 << 10, 64 << 10] {
+            let mut segments = with_pages(2, size);
+            segments.begin(3 * FIRST as u64, None).unwrap();
+            let (a, b) = (segments.slots[0], segments.slots[1]);
+            segments.commit(a, 2 * FIRST as i64).unwrap();
+            let (code, values) = segments.commit(b, FIRST as i64 + 1).unwrap_err();
+            assert_eq!(code, code::MEMORY);
+            assert_eq!(values, [3 * FIRST as i64 + 1, 3 * FIRST as i64]);
+        }
     }
 
     #[test]
@@ -413,8 +472,8 @@ mod tests {
         segments.end();
         segments.begin(1 << 20, None).unwrap();
         segments.commit(b, 900_000).unwrap();
-        assert!(segments.held() <= 1 << 20);
-        assert!(Segments::new(2).begin(PAGE as u64, None).is_err());
+        assert!(segments.held() <= (1usize << 20).next_multiple_of(page_size()));
+        assert!(Segments::new(2).begin(FIRST as u64, None).is_err());
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Known {
     pub(super) ends: BTreeMap<ProcedureId, State>,
     /// For each procedure itself and the procedures on a call cycle with it.
     cycles: BTreeMap<ProcedureId, BTreeSet<ProcedureId>>,
+    /// The memory of an activation of each procedure that has any.
+    memory: Rc<BTreeMap<ProcedureId, Vec<Buffer>>>,
     /// Effects of calls, for a program with forks.
     effects: Rc<Effects>,
 }
@@ -40,6 +42,7 @@ impl Known {
         Known {
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
+            memory: Rc::new(program.memory_by_procedure()),
             cycles: callees.keys().map(|&id| (id, cycle(id))).collect(),
             effects: match program.has_forks() {
                 true => Rc::new(Effects::new(program)),
@@ -63,7 +66,7 @@ impl Known {
         for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(**b)) {
             start.note(buffer, pending);
         }
-        for buffer in program.memory(call.procedure) {
+        for &buffer in self.memory.get(&call.procedure).into_iter().flatten() {
             start.note(buffer, &before.popped);
         }
         for (param, arg) in &call.buffers {
@@ -107,11 +110,7 @@ impl Known {
         }
         // A caller's part of a segment grows where a callee's was.
         let popped = after.popped.clone();
-        for segment in program
-            .procedures
-            .keys()
-            .flat_map(|id| program.segments(id))
-        {
+        for segment in program.all_segments() {
             after.note(segment, &popped);
         }
         after

@@ -129,8 +129,7 @@ impl Frames {
         let call = &program.calls[call];
         let Some(buffer) = place.buffer() else {
             // A caller's part of a segment grows where a callee's was.
-            let procedures = program.procedures.keys();
-            let segments = procedures.flat_map(|id| program.segments(id));
+            let segments = program.all_segments();
             return segments.map(Place::Reused).chain([place]).collect();
         };
         if !self.is_of(program, buffer, call.procedure) {

@@ -368,7 +368,7 @@ impl Driver<'_> {
         if self.slots.most_calls > 1 {
             // The last of those that return to one frame wakes it.
             let numbers = b.iota(count)?;
-            state.last = put(b, state.last, caller, ones)?;
+            state.last = combined(b, state.last, caller, ScatterReduce::Set, ones)?;
             state.last = combined(b, state.last, caller, ScatterReduce::Max, numbers)?;
             let last = b.gather(state.last, caller)?;
             let is_last = b.compare(CompareOp::Eq, last, numbers)?;

@@ -101,7 +101,7 @@ pub(super) fn zeros(b: &mut FuncBuilder, ty: &Type, count: Value) -> Result<Valu
     Ok(all)
 }
 
-/// An array with rows written at places.
+/// An array with rows written at places, each of them once.
 pub(super) fn put(b: &mut FuncBuilder, x: Value, places: Value, rows: Value) -> Result<Value> {
     let at = b.op1(Op::Unsqueeze { axes: vec![1] }, &[places])?;
     written(b, x, at, rows)

@@ -500,7 +500,7 @@ fn inverse(b: &mut FuncBuilder, lists: &[Value], all: Value) -> Result<Value> {
     let order = b.join(lists)?;
     let count = b.size(all, 0)?;
     let places = b.iota(count)?;
-    let (axis, reduce) = (0, ScatterReduce::Set);
+    let (axis, reduce) = (0, ScatterReduce::Once);
     Ok(b.op1(
         Op::ScatterElements { axis, reduce },
         &[places, order, places],
