@@ -211,7 +211,7 @@ fn reduction(op: BinaryOp, ty: &Type) -> Option<ReduceOp> {
 
 /// Does a term have the shape of the carried value, axes of size 1 aside?
 fn broadcasts(term: &Type, carried: &Type) -> bool {
-    let shape = |ty: &Type| Some(ty.as_tensor()?.shape.clone()?);
+    let shape = |ty: &Type| ty.as_tensor()?.shape.clone();
     let (Some(term), Some(carried)) = (shape(term), shape(carried)) else {
         return false;
     };
