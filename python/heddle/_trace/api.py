@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 try:
@@ -30,6 +31,11 @@ def compile(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_s
     recorder = _recorder()
     if isinstance(model, recorder.Method):
         return compile_trace(recorder.record(model.__func__, model.__self__, args, kwargs, dynamic_shapes), options)
+    if not isinstance(model, (types.FunctionType, types.MethodType, recorder.Function)):
+        call = getattr(model, "__call__", None)
+        if not isinstance(call, types.MethodType):
+            return compile_trace(recorder.record_callable(model, args, kwargs, dynamic_shapes), options)
+        model = call
     return compile_trace(recorder.record(model, None, args, kwargs, dynamic_shapes), options)
 
 

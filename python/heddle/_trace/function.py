@@ -294,16 +294,27 @@ def _size_text(size: Any) -> int | str:
 
 def record_module(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = "auto") -> Trace:
     """The model of a module, whose calls are converted as those in a function are."""
+    function = _calling(module, type(module).__name__, module.forward)
+    return record(function, None, args, kwargs, dynamic_shapes, module)
+
+
+def record_callable(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any = "auto") -> Trace:
+    """The model of what can be called and is no function of Python: an operator of PyTorch, a `functools.partial`."""
+    function = _calling(target, getattr(target, "__name__", type(target).__name__), target)
+    return record(function, None, args, kwargs, dynamic_shapes)
+
+
+def _calling(target: Any, name: str, signature: Callable[..., Any]) -> Function:
+    """A function that calls something else."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return convert.converted_call(module, args, kwargs)
+        return convert.converted_call(target, args, kwargs)
 
     setattr(forward, convert.MARK, True)
-    forward.__qualname__ = type(module).__name__
-    inner = module.forward
+    forward.__qualname__ = name
     function = Function(forward, None, {})
-    function.signature = inner  # type: ignore[attr-defined]
-    return record(function, None, args, kwargs, dynamic_shapes, module)
+    function.signature = signature  # type: ignore[attr-defined]
+    return function
 
 
 def _name_results(root: Region) -> None:
@@ -314,9 +325,18 @@ def _name_results(root: Region) -> None:
         value["name"] = f"y{i}" if len(root.graph.outputs) > 1 else "y"
 
 
+def _parameters(function: Callable[..., Any], owner: Any) -> list[inspect.Parameter]:
+    """The parameters behind that for the owner; none of a function in C that does not tell them, such as `torch.cov`."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return []
+    return parameters[0 if owner is None else 1 :]
+
+
 def _names(function: Callable[..., Any], owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """Names of the leaves of arguments."""
-    parameters = list(inspect.signature(function).parameters.values())[0 if owner is None else 1 :]
+    parameters = _parameters(function, owner)
     found = []
     for i, arg in enumerate(args):
         plain = i < len(parameters) and parameters[i].kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

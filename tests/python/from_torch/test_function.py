@@ -1,5 +1,7 @@
 """Functions of plain Python, beside Python itself: loops, branches, recursion, lists, changes in place, and what is refused."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -265,6 +267,25 @@ def odd(n):
     if n == 0:
         return torch.zeros(())
     return even(n - 1)
+
+
+class Doubling:
+    def __call__(self, x):
+        while x.sum() < 100:
+            x = x * 2
+        return x
+
+
+def halved(times, x):
+    for _ in range(times):
+        x = x / 2 if x.sum() > 0 else x
+    return x
+
+
+@pytest.mark.parametrize("call", [Doubling(), Doubling().__call__, functools.partial(halved, 3), torch.tanh, torch.ops.aten.relu.default, torch.nn.functional.gelu])
+def test_whatever_can_be_called(call):
+    x = torch.rand(3, 5) + 1
+    same(heddle.compile(call, x, device="interp")(x), call(x))
 
 
 def test_mutual_recursion():
