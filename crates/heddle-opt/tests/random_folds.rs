@@ -8,7 +8,7 @@ mod common;
 use std::fmt::Write as _;
 
 use common::many::{compare, f32s, i64, i64s};
-use common::{Random, same_but_for_sums, same_in_doubles, variable};
+use common::{Random, assert_same, same_but_for_sums, same_in_doubles, variable};
 use heddle_interp::{Options, run};
 use heddle_ir::{DType, Datum, Module, Tensor, text, verify::verify};
 use heddle_opt::{Edit, Form, Stats, optimize, reduce_folds, remove_dead};
@@ -103,11 +103,15 @@ fn random_loop(random: &mut Random) -> String {
     )
 }
 
-/// Inputs for so many rows; small numbers, so that products of a few stay small.
+/// Inputs for so many rows; small numbers, so that products of a few stay small, some NaN and infinite. A trip count of its own is
+/// that of the rows, or less, negative, or one more, which is an error.
 fn inputs(rows: u64, random: &mut Random) -> Vec<Datum> {
     let mut floats = |n: u64, shape: Vec<usize>| {
         let all: Vec<f32> = (0..n)
-            .map(|_| (random.below(33) as f32 - 16.0) / 16.0)
+            .map(|_| match random.below(200) {
+                0 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize],
+                _ => (random.below(33) as f32 - 16.0) / 16.0,
+            })
             .collect();
         Datum::Tensor(Tensor::from_slice(shape, &all))
     };
@@ -119,13 +123,18 @@ fn inputs(rows: u64, random: &mut Random) -> Vec<Datum> {
     );
     let ids: Vec<i64> = (0..rows).map(|_| random.below(4) as i64).collect();
     let (k, flag) = (random.below(5) as i64, random.below(2) as u8);
+    let trips = [rows, rows, rows / 2, rows + 1].map(|n| n as i64);
+    let trips = match random.below(5) {
+        4 => -3,
+        n => trips[n as usize],
+    };
     vec![
         x,
         i64s(&ids),
         s,
         i64(k),
         Datum::Tensor(Tensor::splat(DType::Bool, vec![], f64::from(flag))),
-        i64(rows as i64),
+        i64(trips),
         table,
         w,
         i64s(&[3, 0, 1, 2]),
@@ -196,6 +205,61 @@ fn folds_keep_results() {
     let folds = all.count(Edit::FoldReduced);
     println!("{folds} folds; {failing} runs that fail; {many} batches");
     assert!(folds > 300 && failing > 20 && many > 300);
+}
+
+#[test]
+fn extremes_are_exact() {
+    let program = "fn @main(%x: f32[n], %i: i64[n]) -> (%y: f32[], %z: f32[], %m: i64[]) {
+  %n = gather(shape(%x), 0, axis=0)
+  %y, %z, %m = loop %t trip %n carry (%a: f32[] = 0.0, %b: f32[] = 0.0, %c: i64[] = 1) {
+    %e = gather(%x, %t, axis=0)
+    continue carry max(%a, %e), min(%e, %b), mul(%c, gather(%i, %t, axis=0))
+  }
+  return %y, %z, %m
+}";
+    let before = text::parse(program).unwrap_or_else(|e| panic!("{e}"));
+    let mut after = before.clone();
+    assert_eq!(reduce_folds(&mut after, 1e9).count(Edit::FoldReduced), 3);
+    let next = f32::from_bits(1.0f32.to_bits() + 1);
+    let nan = f32::NAN;
+    for values in [
+        vec![],
+        vec![1.0, next, -1.0, -next],
+        vec![nan, 2.0],
+        vec![f32::INFINITY, 1.0, -3.0],
+    ] {
+        let factors: Vec<i64> = (0..values.len() as i64).map(|k| k * 7 - 3).collect();
+        let inputs = [f32s(&values), i64s(&factors)];
+        let [expected, found] =
+            [&before, &after].map(|module| run(module, &inputs, &Options::default()));
+        let (expected, found) = (expected.expect("it runs"), found.expect("it runs"));
+        assert_same(&expected, &found, &format!("{values:?}"));
+    }
+}
+
+#[test]
+fn loops_in_which_several_instructions_may_fail_stay() {
+    let program = "fn @main(%x: f32[4], %i: i64[3], %j: i64[3]) -> (%y: f32[]) {
+  %y = loop %t trip 3 carry (%a: f32[] = 0.0) {
+    %p = gather(%i, %t, axis=0)
+    %q = gather(%j, %t, axis=0)
+    %s: f32[] = loop %u trip 2 carry (%b: f32[] = 0.0) {
+      continue carry tanh(add(%b, FIRST))
+    }
+    continue carry add(%a, %s)
+  }
+  return %y
+}";
+    let folds = |first: &str| {
+        let mut module =
+            text::parse(&program.replace("FIRST", first)).unwrap_or_else(|e| panic!("{e}"));
+        reduce_folds(&mut module, 1e9).count(Edit::FoldReduced)
+    };
+    assert_eq!(folds("gather(%x, %p, axis=0)"), 1);
+    assert_eq!(
+        folds("add(gather(%x, %p, axis=0), gather(%x, %q, axis=0))"),
+        0
+    );
 }
 
 #[test]

@@ -130,7 +130,8 @@ pub enum Extreme {
 pub enum ScatterReduce {
     /// Replaces it; of several updates of one element the last one stays.
     Set,
-    /// Replaces it. Each element has one update at most, which passes that write such instructions know; the interpreter checks it.
+    /// Replaces it. Each element has one update at most, as passes that write such instructions know. The interpreter checks it; compiled
+    /// code does not, and of several updates any may stay.
     Once,
     Add,
     Mul,

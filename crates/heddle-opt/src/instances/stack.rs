@@ -1,6 +1,6 @@
 //! Writes to arrays that differ by instance, in place.
 
-use heddle_ir::op::{CompareOp, ReduceOp};
+use heddle_ir::op::{CompareOp, ReduceOp, ScatterReduce};
 use heddle_ir::{FuncBuilder, Op, Value, ValueDef};
 
 use super::carried::ANY_NUMBER;
@@ -244,7 +244,9 @@ impl Set<'_> {
         let size = b.size(x.data, 0)?;
         let place = b.select(outside, size, place)?;
         let at = b.op1(Op::Unsqueeze { axes: vec![2] }, &[place])?;
-        written(b, x.data, at, update)
+        // Boxes that do not lie inside have one place.
+        let reduce = ScatterReduce::Set;
+        Ok(b.op1(Op::ScatterNd { reduce }, &[x.data, at, update])?)
     }
 }
 

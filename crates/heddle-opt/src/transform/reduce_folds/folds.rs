@@ -1,6 +1,6 @@
 //! Recognises carried values that only fold terms, and chooses those that become reductions.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Dim, Function, Inst, LoopView, Op, Region, Type, Value, cannot_fail};
@@ -62,11 +62,14 @@ impl<'a> Body<'a> {
     /// iterations at once; `within`: instructions whose indices are within their arrays.
     pub fn folds(&self, refused: &HashSet<Inst>, within: &dyn Fn(Inst) -> bool) -> Vec<Fold> {
         let may_fail = self.insts.iter().map(|(inst, _)| *inst);
-        let may_fail = may_fail.filter(|&inst| !is_safe(self.func, inst) && !within(inst));
-        let may_fail: BTreeSet<Inst> = may_fail.collect();
+        let may_fail = may_fail.map(|inst| (inst, failing(self.func, inst)));
+        let may_fail = may_fail.filter(|&(inst, failing)| failing > 0 && !within(inst));
+        let may_fail: BTreeMap<Inst, usize> = may_fail.collect();
+        let failing: usize = may_fail.values().sum();
         let fits = |fold: &Fold| {
             // If several instructions may fail, another one could be the first for all iterations.
-            let keeps_error = may_fail.len() <= 1 || fold.needed.is_disjoint(&may_fail);
+            let mut needed = fold.needed.iter();
+            let keeps_error = failing <= 1 || needed.all(|inst| !may_fail.contains_key(inst));
             let mut needed = fold.needed.iter();
             keeps_error && needed.all(|i| !refused.contains(i) && !doubles_work(self.func, *i))
         };
@@ -192,9 +195,10 @@ fn used_once(func: &Function, region: Region) -> HashSet<Value> {
     once.map(|(value, _)| value).collect()
 }
 
-/// The reduction that an operation is, if its result does not depend on the order, or of sums of
-/// `f32` and `f64` only by rounding. Partial products of floats may overflow where those of the loop
-/// do not, and sums of shorter floats are rounded in each step.
+/// The reduction that an operation is, if its result does not depend on the order, or is a sum of
+/// `f32` or `f64`, as products with matrices add them in any order, too: it is rounded otherwise, and
+/// may overflow on the way where the loop's does not, and the other way round. Products of floats
+/// overflow at small numbers of terms, and sums of shorter floats are rounded in each step.
 fn reduction(op: BinaryOp, ty: &Type) -> Option<ReduceOp> {
     let dtype = ty.as_tensor()?.dtype;
     let is_sum = dtype.is_int() || matches!(dtype, DType::F32 | DType::F64);
@@ -222,17 +226,19 @@ fn broadcasts(term: &Type, carried: &Type) -> bool {
 
 /// Can evaluating an instruction not fail?
 pub fn is_safe(func: &Function, inst: Inst) -> bool {
+    failing(func, inst) == 0
+}
+
+/// The number of instructions that may fail, within regions, too.
+fn failing(func: &Function, inst: Inst) -> usize {
     let data = &func.insts[inst];
-    let is_safe_region = |&region: &Region| {
-        let mut insts = func.regions[region].insts.iter();
-        insts.all(|&inst| is_safe(func, inst))
+    let own = match data.op {
+        Op::Loop { trip, .. } => !trip as usize,
+        Op::If => 0,
+        _ => return !cannot_fail(func, inst) as usize,
     };
-    let ends = match data.op {
-        Op::Loop { trip, .. } => trip,
-        Op::If => true,
-        _ => return cannot_fail(func, inst),
-    };
-    ends && data.regions.iter().all(is_safe_region)
+    let within = data.regions.iter().flat_map(|&r| &func.regions[r].insts);
+    own + within.map(|&inst| failing(func, inst)).sum::<usize>()
 }
 
 /// Does an instruction contain a branch with work, of which both arms would be evaluated for all

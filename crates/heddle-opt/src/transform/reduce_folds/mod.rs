@@ -23,14 +23,15 @@ const MAX_DEPTH: usize = 8;
 /// What else the loop carries or stacks stays in a loop; without it, there is none. Where programs
 /// for many instances have a range of terms for each, the reduction is one over segments.
 ///
-/// Integers, maxima and minima are exact; sums of `f32` and `f64` are added in another order. Where
+/// Integers, maxima and minima are exact. Sums of `f32` and `f64` are added in another order: they are
+/// rounded otherwise, may overflow on the way where the loop's do not, and a sum of no terms adds 0.0. Where
 /// terms would need more than about `bytes` bytes, and much more than the arrays that they read, a
 /// loop takes a bounded number of iterations at a time.
 ///
 /// It does *not* change loops with a condition, products of floats (partial ones may overflow), sums
 /// of shorter floats (which are rounded in each step), nor sums of which other iterations or scan
 /// outputs read the value on the way. Errors stay the same: terms may fail only where a single
-/// instruction of the loop may.
+/// instruction of the loop may, those within its regions counted.
 pub fn reduce_folds(module: &mut Module, bytes: f64) -> Stats {
     let mut all = Stats::default();
     // Inner loops first: those around them then have fewer in them.
