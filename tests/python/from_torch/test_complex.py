@@ -156,13 +156,23 @@ def test_comparisons_with_numbers(dtype):
             assert torch.equal(program(x), call(x))
 
 
+class Constants(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turn", complexes(3))
+        self.register_buffer("real", torch.ones(2))
+
+    def forward(self, x):
+        return x + 1, self.turn, self.real, self.turn
+
+
 def test_constants_as_results():
-    made, real = complexes(3), torch.ones(2)
-    program = heddle.compile(lambda x: (x + 1, made, real, made), torch.ones(3), device="interp")
-    same(program(torch.ones(3)), (torch.ones(3) + 1, made, real, made))
+    model, x = Constants(), torch.ones(3)
+    options = {"fallback": "error", "device": "interp"}
     with torch.no_grad():
-        again = torch.compile(lambda x: (x + 1, made * 1), backend="heddle", options={"fallback": "error", "device": "interp"})
-        same(again(torch.ones(3)), (torch.ones(3) + 1, made))
+        same(heddle.compile(model, x, device="interp")(x), model(x))
+        same(heddle.compile(torch.export.export(model, (x,)), device="interp")(x), model(x))
+        same(torch.compile(model, backend="heddle", options=options)(x), model(x))
 
 
 def test_integers_take_the_place_of_complex_numbers():
