@@ -21,8 +21,12 @@ GROWING = """fn @main(%x: f32[n], %k: i64[]) -> (%y: f32[?]) {
 
 def main(folder: Path) -> int:
     failed = passed = 0
+    paths = sorted(folder.glob("*.pt2"))
+    if not paths:
+        print(f"FAILED  {folder} has no .pt2 files; give the folder tests/models/pt2")
+        return 1
     for threads in (1, 2):
-        for path in sorted(folder.glob("*.pt2")):
+        for path in paths:
             name = path.name.split(".")[0]
             program = heddle.compile(heddle.load(path), threads=threads)
             # PyTorch fixed a size in the core of this one.

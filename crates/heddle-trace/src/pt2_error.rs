@@ -1,6 +1,6 @@
 //! Faults of a `.pt2` file outside of its nodes.
 
-use heddle_ir::OneLine;
+use heddle_ir::{OneLine, UnknownEntry};
 
 /// The versions of the schema that are read, for people.
 pub const VERSIONS: &str = "8.0 and later minor versions";
@@ -55,6 +55,9 @@ pub enum Pt2Error {
         /// The number behind it.
         minor: i64,
     },
+    /// No model of an archive of several has the name that is asked for.
+    #[error(transparent)]
+    UnknownEntry(#[from] UnknownEntry),
     /// A limit of this reader is exceeded.
     #[error("{}, more than {limit}", OneLine(what))]
     TooLarge {

@@ -70,8 +70,10 @@ fn the_entry_that_is_asked_for_is_read_alone() {
     assert!(found.module.entries.contains_key("step"));
     let error = asked("broken").err().expect("there is no such operator");
     assert!(error.contains("aten.mystery.default"), "{error}");
-    // No model has the name: what is there is read.
-    assert!(asked("other").is_err());
+    // Nothing is read where no model has the name.
+    let error = asked("other").err().expect("there is no such model");
+    let said = "there is no entry `other`; the program's entries are `broken`, `step`";
+    assert_eq!(error, said);
 }
 
 #[test]

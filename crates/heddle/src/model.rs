@@ -9,7 +9,8 @@ use heddle_ir::text::{Loader, parse_with};
 use heddle_ir::{Folder, FuncId, Module, Op, Tensor, VerifyError};
 use heddle_lang::Structure;
 use heddle_onnx::{ImportError, ImportOptions, Imported};
-use heddle_trace::pt2::Pt2Options;
+use heddle_trace::TraceError;
+use heddle_trace::pt2::{Pt2Error, Pt2Options};
 use indexmap::IndexMap;
 
 use crate::Error;
@@ -376,9 +377,12 @@ fn exported(path: &Path, bytes: Bytes, options: &LoadOptions) -> Result<Model, E
         constants: tensors(options),
         entry: options.entry.clone(),
     };
-    let program = heddle_trace::pt2::load(bytes, &reading).map_err(|error| Error::Exported {
-        path: path.into(),
-        error: Box::new(error),
+    let program = heddle_trace::pt2::load(bytes, &reading).map_err(|error| match error {
+        TraceError::Pt2(Pt2Error::UnknownEntry(error)) => Error::Entry(error),
+        error => Error::Exported {
+            path: path.into(),
+            error: Box::new(error),
+        },
     })?;
     // The reader promises a valid module.
     heddle_ir::verify(&program.module)

@@ -240,7 +240,7 @@ class Source:
         self.text = json.dumps(functions, default=size_of)
         self.entry, self.constants = entry, constants
         #: Positions of the entry's inputs and outputs that are complex: the model takes and gives pairs.
-        self.pairs = pairs_of(functions[entry])
+        self.pairs = pairs_of(functions[entry], constants)
 
     def model(self) -> _native.Model:
         """The model, with the constants as they are now."""
@@ -264,10 +264,16 @@ class Source:
         return {prefix + name: renamed(made) for name, made in json.loads(self.text).items()}
 
 
-def pairs_of(function: dict[str, Any]) -> tuple[frozenset[int], frozenset[int]]:
+def pairs_of(function: dict[str, Any], constants: Constants) -> tuple[frozenset[int], frozenset[int]]:
     """Positions of a function's complex inputs and outputs."""
     made = {v["id"]: v["type"] for v in (*function["inputs"], *(r for node in function["nodes"] for r in node["results"]))}
     arrays = [o for o in function["outputs"] if "none" not in o]
+
+    def is_complex(output: dict[str, Any]) -> bool:
+        if "constant" in output:
+            return constants.given[output["constant"]].is_complex()
+        return made.get(output.get("value")) in _COMPLEX
+
     inputs = (i for i, value in enumerate(function["inputs"]) if value["type"] in _COMPLEX)
-    outputs = (i for i, o in enumerate(arrays) if made.get(o.get("value")) in _COMPLEX)
+    outputs = (i for i, o in enumerate(arrays) if is_complex(o))
     return frozenset(inputs), frozenset(outputs)

@@ -534,6 +534,11 @@ class Recorder(TorchDispatchMode):
         def fit(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not self.is_weak(value):
                 return value
+            if value.is_complex():
+                return self._cast(value, torch.result_type(torch.empty(1, dtype=wanted), 1j))
+            if wanted.is_complex:
+                # The precision of the parts.
+                return self._cast(value, wanted.to_real())
             if wanted.is_floating_point or (value.dtype == torch.int64 and wanted != torch.bool):
                 return self._cast(value, wanted)
             return self._cast(value, torch.get_default_dtype()) if value.dtype == torch.float64 else value

@@ -129,6 +129,63 @@ def test_a_complex_array_for_real_numbers():
         program(complexes(3))
 
 
+def beside_numbers(x):
+    number = 0.1 if x.real.sum() > 0 else 0.7
+    turned = number * 1j
+    return x + number, number * x, x == number, torch.where(x.real > 0, x, number), x + turned, turned * x
+
+
+@pytest.mark.parametrize("dtype", [torch.complex128, torch.complex64, torch.float64, torch.float32])
+def test_numbers_take_the_precision_of_the_array(dtype):
+    """Also those that a branch or loop decides."""
+    program = heddle.compile(beside_numbers, torch.ones(3, dtype=dtype), device="interp")
+    for x in (torch.full((3,), 0.1, dtype=dtype), torch.randn(5, dtype=dtype)):
+        found, wanted = program(x), beside_numbers(x)
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b, rtol=0 if a.dtype == torch.bool else 4 * torch.finfo(a.dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float32, torch.float64, torch.int64])
+def test_comparisons_with_numbers(dtype):
+    calls = (lambda x: x == (0.1 + 0.2j), lambda x: x != (0.1 + 0j), lambda x: x == (1 + 0j), lambda x: x == 1j)
+    for call in calls:
+        program = heddle.compile(call, torch.ones(3, dtype=dtype), device="interp")
+        for number in (0.1 + 0.2j, 0.1, 1, 0):
+            x = torch.full((3,), number, dtype=torch.complex128)
+            x = x.to(dtype) if dtype.is_complex else x.real.to(dtype)
+            assert torch.equal(program(x), call(x))
+
+
+class Constants(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turn", complexes(3))
+        self.register_buffer("real", torch.ones(2))
+
+    def forward(self, x):
+        return x + 1, self.turn, self.real, self.turn
+
+
+def test_constants_as_results():
+    model, x = Constants(), torch.ones(3)
+    options = {"fallback": "error", "device": "interp"}
+    with torch.no_grad():
+        same(heddle.compile(model, x, device="interp")(x), model(x))
+        same(heddle.compile(torch.export.export(model, (x,)), device="interp")(x), model(x))
+        same(torch.compile(model, backend="heddle", options=options)(x), model(x))
+
+
+def test_integers_take_the_place_of_complex_numbers():
+    ones = torch.ones(3, dtype=torch.int64)
+    calls = (
+        lambda x: torch.select_scatter(x, ones, 0, 0), lambda x: torch.slice_scatter(x, ones[None], 0, 1),
+        lambda x: x[torch.tensor([1, 0])], lambda x: torch.gather(x, 0, ones[None]), lambda x: torch.index_select(x, 1, ones),
+    )
+    x = complexes(2, 3)
+    for call in calls:
+        same(heddle.compile(call, x, device="interp")(x), call(x))
+
+
 class Spectrogram(nn.Module):
     """The spectrum of each window, and the signal of it."""
 

@@ -65,25 +65,35 @@ impl<'a> NodeCx<'a> {
         self.arg(i, name).map(|arg| self.value_of(arg)).transpose()
     }
 
-    /// An argument as an array.
+    /// An array of indices: the parts of complex numbers lie at the same ones.
+    pub fn indices(&mut self, i: usize, name: &str) -> Result<Value> {
+        let arg = self.required(i, name)?;
+        self.whole(arg)
+    }
+
+    /// An argument as an array; where an operator goes by parts the real or the imaginary one, which real numbers have not.
     pub fn value_of(&mut self, arg: &Arg) -> Result<Value> {
         let Some(part) = self.part else {
-            return self.scope.value(self.b, arg, self.constants);
+            return self.whole(arg);
         };
         if !self.is_complex(arg) {
-            let x = self.scope.value(self.b, arg, self.constants)?;
-            // Real numbers have no imaginary part.
-            return match part == 1 && self.dtype(x)?.is_float() {
-                true => {
+            let x = self.whole(arg)?;
+            return match part {
+                0 => Ok(x),
+                _ => {
                     let zero = self.like(x, 0.0)?;
                     self.broadcast_like(zero, x)
                 }
-                false => Ok(x),
             };
         }
         let pairs = self.scope.pairs(self.b, arg, self.constants)?;
         let (last, part) = (self.rank(pairs)? - 1, self.b.i64(part));
         self.gather(pairs, part, last)
+    }
+
+    /// An argument as an array that has no parts.
+    fn whole(&mut self, arg: &Arg) -> Result<Value> {
+        self.scope.value(self.b, arg, self.constants)
     }
 
     /// A list of arguments; one argument is a list of one.
@@ -94,28 +104,18 @@ impl<'a> NodeCx<'a> {
         })
     }
 
-    /// A list of arrays of one kind: integers among them have no imaginary part, either.
+    /// A list of arrays.
     pub fn values(&mut self, i: usize, name: &str) -> Result<Vec<Value>> {
-        let mut values = vec![];
-        for arg in self.list(i, name)? {
-            let x = self.value_of(arg)?;
-            values.push(match self.part == Some(1) && !self.is_complex(arg) {
-                true => {
-                    let zero = self.like(x, 0.0)?;
-                    self.broadcast_like(zero, x)?
-                }
-                false => x,
-            });
-        }
-        Ok(values)
+        let list = self.list(i, name)?;
+        list.iter().map(|arg| self.value_of(arg)).collect()
     }
 
-    /// A list of arrays, some of which may be left out.
-    pub fn opt_values(&mut self, i: usize, name: &str) -> Result<Vec<Option<Value>>> {
+    /// A list of arrays of indices, some of which may be left out.
+    pub fn opt_indices(&mut self, i: usize, name: &str) -> Result<Vec<Option<Value>>> {
         let list = self.list(i, name)?;
         let value = |arg: &Arg| match arg {
             Arg::None(_) => Ok(None),
-            arg => self.value_of(arg).map(Some),
+            arg => self.whole(arg).map(Some),
         };
         list.iter().map(value).collect()
     }
@@ -126,7 +126,7 @@ impl<'a> NodeCx<'a> {
             Arg::Int(n) => Int::Const(*n),
             Arg::Bool(x) => Int::Const(i64::from(*x)),
             Arg::Value(_) | Arg::Size(_) => {
-                let value = self.value_of(arg)?;
+                let value = self.whole(arg)?;
                 let ty = self.tensor_ty(value)?;
                 if ty.dtype != DType::I64 || ty.rank() != Some(0) {
                     return invalid(format!("an integer is needed, not {}", self.b.ty(value)));
@@ -267,8 +267,8 @@ impl<'a> NodeCx<'a> {
             Arg::Int(n) => Number::Int(*n),
             Arg::Float(x) => Number::Float(x.0),
             Arg::Bool(x) => Number::Bool(*x),
-            Arg::Size(_) => Number::Size(self.value_of(arg)?),
-            Arg::Value(id) if self.scope.bound(*id)?.is_size => Number::Size(self.value_of(arg)?),
+            Arg::Size(_) => Number::Size(self.whole(arg)?),
+            Arg::Value(id) if self.scope.bound(*id)?.is_size => Number::Size(self.whole(arg)?),
             _ => return Ok(None),
         }))
     }

@@ -49,7 +49,7 @@ pub(super) const OPS: Table = &[
     ("div.Scalar", quotient),
     ("div.Tensor", quotient),
     ("eq.Scalar", |cx| {
-        comparison(cx, CompareOp::Eq, BinaryOp::And)
+        beside_number(cx, CompareOp::Eq, BinaryOp::And)
     }),
     ("eq.Tensor", |cx| {
         comparison(cx, CompareOp::Eq, BinaryOp::And)
@@ -69,7 +69,7 @@ pub(super) const OPS: Table = &[
     ("mul.Scalar", product),
     ("mul.Tensor", product),
     ("ne.Scalar", |cx| {
-        comparison(cx, CompareOp::Ne, BinaryOp::Or)
+        beside_number(cx, CompareOp::Ne, BinaryOp::Or)
     }),
     ("ne.Tensor", |cx| {
         comparison(cx, CompareOp::Ne, BinaryOp::Or)
@@ -383,11 +383,32 @@ fn polar(cx: &mut NodeCx, length: Value, angle: Value) -> Result<Vec<Value>> {
 
 /// Are both parts so? Operands have different types where one is real.
 fn comparison(cx: &mut NodeCx, kind: CompareOp, both: BinaryOp) -> Result<Vec<Value>> {
-    let ((a, b), (c, d)) = (cx.complex(0, "self")?, cx.complex(1, "other")?);
-    let wide = match cx.number(1, "other")? {
-        Some(_) => cx.dtype(a)?,
-        None => promote::join(cx.dtype(a)?, cx.dtype(c)?),
+    if cx.number(1, "other")?.is_some() {
+        return beside_number(cx, kind, both);
+    }
+    let (x, y) = (cx.complex(0, "self")?, cx.complex(1, "other")?);
+    let wide = promote::join(cx.dtype(x.0)?, cx.dtype(y.0)?);
+    compared(cx, kind, both, wide, [x, y])
+}
+
+/// Are both parts so, beside a number of Python? It gets its precision from the array, also a complex one, which is a constant in double
+/// precision.
+fn beside_number(cx: &mut NodeCx, kind: CompareOp, both: BinaryOp) -> Result<Vec<Value>> {
+    let (x, y) = (cx.complex(0, "self")?, cx.complex(1, "other")?);
+    let wide = match cx.dtype(x.0)? {
+        float if float.is_float() => float,
+        _ => DType::F32,
     };
+    compared(cx, kind, both, wide, [x, y])
+}
+
+fn compared(
+    cx: &mut NodeCx,
+    kind: CompareOp,
+    both: BinaryOp,
+    wide: DType,
+    [(a, b), (c, d)]: [(Value, Value); 2],
+) -> Result<Vec<Value>> {
     let mut parts = vec![];
     for (x, y) in [(a, c), (b, d)] {
         let (x, y) = (cx.cast(x, wide)?, cx.cast(y, wide)?);

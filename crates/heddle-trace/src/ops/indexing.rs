@@ -76,7 +76,7 @@ fn index_select(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, axis, places) = (
         cx.value(0, "self")?,
         cx.int(1, "dim")?,
-        cx.value(2, "index")?,
+        cx.indices(2, "index")?,
     );
     let rank = cx.rank(x)?;
     let axis = cx.axis(axis, rank)?;
@@ -98,7 +98,7 @@ fn gather(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (x, axis, places) = (
         cx.value(0, "self")?,
         cx.int(1, "dim")?,
-        cx.value(2, "index")?,
+        cx.indices(2, "index")?,
     );
     let places = as_places(cx, places)?;
     let rank = cx.rank(x)?;
@@ -134,7 +134,7 @@ impl Indices {
     fn of(cx: &mut NodeCx, x: Value) -> Result<Self> {
         let mut places = vec![];
         let mut axis = 0;
-        for index in cx.opt_values(1, "indices")? {
+        for index in cx.opt_indices(1, "indices")? {
             let Some(index) = index else {
                 axis += 1;
                 continue;
@@ -232,7 +232,7 @@ fn index_put(cx: &mut NodeCx) -> Result<Vec<Value>> {
     let (dtype, rank) = (cx.dtype(x)?, cx.rank(x)?);
     let values = cx.cast(values, dtype)?;
     let accumulates = cx.flag(3, "accumulate", false)?;
-    if let [Some(mask)] = cx.opt_values(1, "indices")?[..]
+    if let [Some(mask)] = cx.opt_indices(1, "indices")?[..]
         && cx.dtype(mask)? == DType::Bool
         && cx.rank(values)? == 0
         && !accumulates

@@ -1,6 +1,6 @@
 //! Sorting, and running sums.
 
-use heddle_ir::op::{Extreme, ReduceOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, CompareOp, Extreme, ReduceOp, UnaryOp};
 use heddle_ir::{DType, Emit, Op, Value};
 
 use super::Table;
@@ -27,9 +27,7 @@ pub(super) const OPS: Table = &[
             cx.flag(3, "keepdim", false)?,
         );
         let axis = cx.axis(axis, cx.rank(x)?)?;
-        let k = cx.size_arg(1, "k")?;
-        let place = cx.int_sub(k, 1)?;
-        let place = cx.int_value(place);
+        let place = place_of(cx, x, axis)?;
         at_place(cx, x, axis, keep, place)
     }),
     ("logcumsumexp", |cx| {
@@ -127,6 +125,30 @@ fn middle(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Value> {
     let is_nan = cx.unary(UnaryOp::IsNan, x)?;
     let has_nan = cx.reduce(ReduceOp::Max, is_nan, &[axis], false)?;
     cx.select(has_nan, last, half)
+}
+
+/// The place of the `k`th element in the order along an axis, if there is one.
+fn place_of(cx: &mut NodeCx, x: Value, axis: usize) -> Result<Value> {
+    let k = cx.size_arg(1, "k")?;
+    let size = match cx.rank(x)? {
+        0 => Int::Const(1),
+        _ => cx.size(x, axis)?,
+    };
+    if let (Int::Const(k), Int::Const(size)) = (k, size) {
+        return match (1..=size).contains(&k) {
+            true => Ok(cx.b.i64(k - 1)),
+            false => invalid(format!("`k` is {k}, and the axis has the size {size}")),
+        };
+    }
+    let (k, size) = (cx.int_value(k), cx.int_value(size));
+    let is_positive = cx.compare_with(CompareOp::Ge, k, 1.0)?;
+    let is_within = cx.compare(CompareOp::Le, k, size)?;
+    let holds = cx.binary(BinaryOp::And, is_positive, is_within)?;
+    let one = cx.b.i64(1);
+    let place = cx.sub(k, one)?;
+    let message = "`k` is not from 1 to the size of the axis";
+    let [place] = cx.stop_unless(holds, message, [place])?;
+    Ok(place)
 }
 
 /// The elements at a place in the order along an axis, and their indices. The place is one number, or one for each row.

@@ -28,7 +28,7 @@ mod weights;
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use heddle_ir::{Folder, Module, Tensor, Type};
+use heddle_ir::{Folder, Module, Tensor, Type, UnknownEntry};
 
 pub use crate::pt2_error::{Pt2Error, VERSIONS};
 
@@ -43,7 +43,7 @@ pub struct Pt2Options {
     pub overrides: HashSet<String>,
     /// Arrays in the place of parameters, buffers and constants, of their types and shapes. Tied ones are replaced together.
     pub constants: HashMap<String, Tensor>,
-    /// Of an archive of several models the only one that is read, if it has it.
+    /// Of an archive of several models the only one that is read. Ignored for an archive of one.
     pub entry: Option<String>,
 }
 
@@ -70,21 +70,18 @@ const ENTRY: &str = "main";
 ///
 /// # Errors
 ///
-/// [`TraceError::Pt2`] for faults of the file, others as for [`crate::load`].
+/// [`TraceError::Pt2`] for faults of the file and for an entry that it does not have, others as for [`crate::load`].
 pub fn load(file: Bytes, options: &Pt2Options) -> Result<Pt2, TraceError> {
     let mut archive = archive::Archive::open(file)?;
     let models = models_of(&archive)?;
     if let [model] = &models[..] {
         return read(&mut archive, model, ENTRY, options);
     }
-    let asked = models
-        .iter()
-        .find(|name| options.entry.as_ref() == Some(*name));
     let mut all = Pt2 {
         module: Module::default(),
         optional: HashMap::new(),
     };
-    for name in asked.map_or(&models[..], std::slice::from_ref) {
+    for name in asked(&models, options)? {
         let one = read(&mut archive, name, name, options)?;
         // A model is one function: what it calls stands in its place.
         let function = one.module.entry().clone();
@@ -93,6 +90,20 @@ pub fn load(file: Bytes, options: &Pt2Options) -> Result<Pt2, TraceError> {
         all.optional.extend(one.optional);
     }
     Ok(all)
+}
+
+/// The models that are to be read: one where an entry is named.
+fn asked<'a>(models: &'a [String], options: &Pt2Options) -> Result<&'a [String], Pt2Error> {
+    let Some(entry) = &options.entry else {
+        return Ok(models);
+    };
+    match models.iter().find(|name| *name == entry) {
+        Some(model) => Ok(std::slice::from_ref(model)),
+        None => Err(Pt2Error::UnknownEntry(UnknownEntry {
+            name: entry.clone(),
+            entries: models.to_vec(),
+        })),
+    }
 }
 
 /// Reads a model as the entry of this name.

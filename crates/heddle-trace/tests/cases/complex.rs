@@ -323,6 +323,61 @@ fn integers_are_joined_to_complex_numbers() {
     close(&found[0], &[3, 2], &[5.0, 6.0, 7.0, 0.0, 8.0, 0.0]);
 }
 
+/// Integers that take the place of complex numbers have no imaginary part, and indices are the same for both parts.
+#[test]
+fn integers_are_real_numbers_or_indices() {
+    let apply = |target: &str, args: Json, ty: &str| {
+        let target = format!("aten.{target}");
+        let nodes = vec![
+            node(
+                "aten.view_as_complex.default",
+                json!([v(0)]),
+                &[(3, "c64[2]")],
+            ),
+            node(&target, args, &[(4, ty)]),
+        ];
+        let inputs = [(0, "f32[2,2]"), (1, "i64[]"), (2, "i64[1]")];
+        let program = module(graph(&inputs, nodes, &[4]));
+        let x = f32s(&[2, 2], &[5.0, 6.0, 7.0, 8.0]);
+        let given = [x, i64s(&[], &[1]), i64s(&[1], &[1])];
+        results(&program, &given).remove(0)
+    };
+    for (target, from) in [("select_scatter", 1), ("slice_scatter", 2)] {
+        let args = json!([v(3), v(from), i(0), i(1)]);
+        let found = apply(&format!("{target}.default"), args, "c64[2]");
+        close(&found, &[2, 2], &[5.0, 6.0, 1.0, 0.0]);
+    }
+    let selected = [
+        ("gather.default", json!([v(3), i(0), v(2)])),
+        ("index_select.default", json!([v(3), i(0), v(2)])),
+        ("index.Tensor", json!([v(3), list(&[v(2)])])),
+    ];
+    for (target, args) in selected {
+        close(&apply(target, args, "c64[1]"), &[1, 2], &[7.0, 8.0]);
+    }
+}
+
+/// A number of Python, a constant in double precision, is compared in the precision of the array; another array is not.
+#[test]
+fn numbers_are_compared_in_the_precision_of_the_array() {
+    let arrays = [
+        ("c64[1]", f32s(&[1, 2], &[0.1, 0.0]), 0.1),
+        ("f32[1]", f32s(&[1], &[0.1]), 0.1),
+        // The next number in single precision.
+        ("i64[1]", i64s(&[1], &[16_777_217]), 16_777_216.0),
+    ];
+    for (ty, x, number) in arrays {
+        for (target, wanted) in [("eq.Scalar", 1.0), ("ne.Scalar", 0.0), ("eq.Tensor", 0.0)] {
+            let target = format!("aten.{target}");
+            let nodes = vec![node(&target, json!([v(0), v(1)]), &[(2, "bool[1]")])];
+            let program = module(graph(&[(0, ty), (1, "c128[]")], nodes, &[2]));
+            let number = heddle_ir::Tensor::from_slice(vec![2], &[number, 0f64]);
+            let found = results(&program, &[x.clone(), number]);
+            assert_eq!(numbers(&found[0]), [wanted], "{target} of {ty}");
+        }
+    }
+}
+
 #[test]
 fn pairs_have_two_parts() {
     let program = |ty: &str, whole: &str| {

@@ -1,6 +1,6 @@
 //! Reductions, softmax and orders.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::super::Done;
 use super::super::common::*;
@@ -295,4 +295,41 @@ pub fn reductions(d: &mut Done) {
     );
     close(&found[0], &[2, 1], &[2.0, f64::NAN]);
     close(&found[1], &[2, 1], &[3.0, 1.0]);
+}
+
+/// PyTorch refuses these, too.
+#[test]
+fn places_that_an_axis_does_not_have() {
+    let program = |k: Json, ty: &str| {
+        let made = [(2, "f32[]"), (3, "i64[]")];
+        let nodes = vec![node("aten.kthvalue.default", json!([v(0), k]), &made)];
+        module(graph(&[(0, ty), (1, "i64[]")], nodes, &[2, 3]))
+    };
+    for k in [-1, 0, 4] {
+        let message = read(&program(i(k), "f32[3]")).unwrap_err().to_string();
+        assert!(message.contains(&format!("`k` is {k}")), "{message}");
+    }
+    // The run stops where it computes `k` or the size.
+    let x = f32s(&[3], &[3.0, 1.0, 2.0]);
+    let run = |program: &Json, k: i64| {
+        let given = [x.clone().into(), i64s(&[], &[k]).into()];
+        heddle_interp::run(&read(program).unwrap(), &given, &Default::default())
+    };
+    for ty in ["f32[3]", "f32[n]"] {
+        let program = program(v(1), ty);
+        for k in [-1, 0, 4] {
+            let message = run(&program, k).unwrap_err().to_string();
+            assert!(message.contains("from 1 to the size"), "{message}");
+        }
+        for (k, wanted) in [(1, 1.0), (3, 3.0)] {
+            match &run(&program, k).unwrap()[0] {
+                heddle_ir::Datum::Tensor(value) => close(value, &[], &[wanted]),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    for k in [0, 4] {
+        let message = run(&program(i(k), "f32[n]"), 0).unwrap_err().to_string();
+        assert!(message.contains("from 1 to the size"), "{message}");
+    }
 }
