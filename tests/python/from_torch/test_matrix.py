@@ -25,7 +25,7 @@ def compiled(function, *examples):
     constants = graph.Constants()
     functions = {}
     main = fx.walk(module, constants, functions).json()
-    model = graph.load({**functions, "main": main}, "main", constants)
+    model = graph.Source({**functions, "main": main}, "main", constants).model()
     return heddle.Program(_native.compile(model, _native_options({"device": "interp"})))
 
 
