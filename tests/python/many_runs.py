@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 SANITIZER = ctypes.CDLL(None)
-# What imports lose is not ours.
+# Memory that imports lose is not ours.
 SANITIZER.__lsan_disable()
 import numpy as np  # noqa: E402
 

@@ -220,7 +220,7 @@ impl Body {
         };
         let ends = self.below(2) == 0;
         let start = if ends { " while const true" } else { "" };
-        // Of two arrays, one is carried.
+        // One array of two is carried.
         let (array, last, sum) = (self.fresh(), self.fresh(), self.fresh());
         let (mut carry, mut result) = (String::new(), String::new());
         if self.is_free {

@@ -43,7 +43,7 @@ pub struct Pt2Options {
     pub overrides: HashSet<String>,
     /// Arrays in the place of parameters, buffers and constants, of their types and shapes. Tied ones are replaced together.
     pub constants: HashMap<String, Tensor>,
-    /// Of an archive of several models the only one that is read. Ignored for an archive of one.
+    /// The model that alone is read of an archive of several. Ignored for an archive of one.
     pub entry: Option<String>,
 }
 

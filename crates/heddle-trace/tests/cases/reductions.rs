@@ -283,7 +283,7 @@ pub fn reductions(d: &mut Done) {
     close(&found[0], &[], &[3.0]);
     close(&found[1], &[], &[0.0]);
     d.one("median", json!([v(0)]), &x, "f32[]", &[], &[2.0]);
-    // Of an even number the lower one of the middle; a NaN outweighs all.
+    // The lower one in the middle of an even number; a NaN outweighs all.
     let nan = f32::NAN;
     let rows = f32s(&[2, 4], &[4.0, 1.0, 3.0, 2.0, 1.0, nan, 0.0, 2.0]);
     let found = d.run(

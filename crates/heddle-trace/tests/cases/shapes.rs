@@ -252,7 +252,7 @@ pub fn shapes(d: &mut Done) {
         &[2, 3],
         &[1.0, 7.0, 3.0, 4.0, 5.0, 8.0],
     );
-    // Of the last two axes, the later one first.
+    // The later one of the last two axes comes first.
     let cube = [
         ("f32[2,2,2]", count(&[2, 2, 2])),
         ("f32[2,1]", f32s(&[2, 1], &[0.0, -1.0])),

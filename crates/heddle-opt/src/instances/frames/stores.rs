@@ -90,7 +90,7 @@ impl Store {
         self.rows.push(rows);
     }
 
-    /// What was added; `element` is the type of the elements.
+    /// The elements that were added, of the type `element`, and the rows that were written.
     pub fn added(self, b: &mut FuncBuilder, element: &Type, grows: bool) -> Result<Added> {
         let joined = |b: &mut FuncBuilder, parts: &[Value]| match parts {
             [] => {

@@ -77,7 +77,7 @@ impl<'a> Body<'a> {
             .filter_map(|k| self.fold(k))
             .filter(fits)
             .collect();
-        // What also stays in the loop is computed twice.
+        // Instructions that also stay in the loop are evaluated twice, which work must not be.
         loop {
             let stays = self.rest(&folds);
             let count = folds.len();

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 
 /// Replaces a carried value `a = a ⊕ term` by `a ⊕ reduce(terms)`, where ⊕ is a sum, product, maximum
 /// or minimum, and the terms, which need no carried value, are evaluated for all iterations at once.
-/// What else the loop carries or stacks stays in a loop; without it, there is none. Where programs
+/// Other carried values and scan outputs stay in a loop; without any, there is none. Where programs
 /// for many instances have a range of terms for each, the reduction is one over segments.
 ///
 /// Integers, maxima and minima are exact. Sums of `f32` and `f64` are added in another order: they are
