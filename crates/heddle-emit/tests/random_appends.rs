@@ -45,7 +45,7 @@ impl Body {
         let mut now = param.to_string();
         for _ in 0..1 + random.below(4) {
             let axis = random.below(rank);
-            now = match random.below(10) {
+            now = match random.below(12) {
                 0..6 => self.append(random, param, &now, axis),
                 6..9 => {
                     let end = self.end(random, &now, axis);
@@ -54,7 +54,8 @@ impl Body {
                         "slice({now}, [{start}], {end}, [1], axes=[{axis}])"
                     ))
                 }
-                _ => self.value(format!("mul({now}, 0.75)")),
+                9 => self.value(format!("mul({now}, 0.75)")),
+                _ => self.write(random, param, &now, rank),
             };
         }
         now
@@ -88,6 +89,24 @@ impl Body {
             1 => self.value(format!("concat({now}, {part}, {part}, axis={axis})")),
             _ => self.value(format!("concat({now}, {part}, axis={axis})")),
         }
+    }
+
+    /// Writes every second row, in an order that is not that of the places.
+    fn write(&mut self, random: &mut Random, param: &str, now: &str, rank: u64) -> String {
+        let size = self.value(format!("gather(shape({now}), 0, axis=0)"));
+        let places = self.value(format!("range(0, {size}, 2)"));
+        let from = match random.below(4) {
+            // The array before other changes is read behind the write as well.
+            0 if rank == 1 => self.value(format!("concat({param}, {now}, axis=0)")),
+            _ => now.to_string(),
+        };
+        let last = self.value(format!("gather(shape({from}), 0, axis=0)"));
+        let rows = self.value(format!("sub(sub({last}, 1), {places})"));
+        let rows = self.value(format!("gather({from}, {rows}, axis=0)"));
+        let rows = self.value(format!("mul({rows}, 0.5)"));
+        let index = self.value(format!("unsqueeze({places}, axes=[1])"));
+        let reduce = random.of(&["set", "once", "add"]);
+        self.value(format!("scatter_nd({now}, {index}, {rows}, reduce={reduce})"))
     }
 
     /// The end of a slice.

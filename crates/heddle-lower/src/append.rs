@@ -10,6 +10,7 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_ir::{DType, Inst, Op, Region, Value, ValueDef};
 
 use super::grow::Grown;
+use super::in_place::writes_into;
 use super::{Cause, Lowerer, Result};
 use crate::value::Val;
 use heddle_uprogram::expr::{Expr, ExprId};
@@ -46,14 +47,14 @@ pub(super) struct Overwritten {
 }
 
 impl Lowerer<'_> {
-    /// The concatenations of a body that make a carried array's next value; none if it is not made
-    /// so.
+    /// The concatenations of a body that make a carried array's next value, maybe with writes to
+    /// its elements between them; none if it is not made so.
     pub(super) fn appends_to(&self, body: Region, param: Value, next: Value) -> Appends {
         let (mut appends, mut at) = (Appends::default(), next);
         if self.is_read_late(param) {
             return appends;
         }
-        let (mut sliced, mut over) = (vec![], None);
+        let (mut sliced, mut over, mut is_written) = (vec![], None, false);
         while at != param {
             let inst = self.f.def_inst(at);
             let inst = inst.filter(|inst| self.f.regions[body].insts.contains(inst));
@@ -74,6 +75,7 @@ impl Lowerer<'_> {
                     // Elements behind it are overwritten only if there is an append.
                     over = appends.results.last().copied();
                 }
+                op if writes_into(op) => is_written = true,
                 _ => return Appends::default(),
             }
             at = data.args[0];
@@ -82,7 +84,11 @@ impl Lowerer<'_> {
                 .over
                 .extend(over.map(|append| Overwritten { array, cut, append }));
         }
-        appends
+        // A write would have to know which elements are cut.
+        match is_written && !sliced.is_empty() {
+            true => Appends::default(),
+            false => appends,
+        }
     }
 
     /// Defines the room of axes with a limit that appends may exceed before they are cut.

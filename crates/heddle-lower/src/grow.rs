@@ -299,7 +299,7 @@ impl Lowerer<'_> {
     }
 
     /// True if places do not depend on the size: only the outermost axis changes.
-    fn is_dense(&self, grown: &Grown) -> bool {
+    pub(super) fn is_dense(&self, grown: &Grown) -> bool {
         let outermost = self.outermost(&grown.capacity);
         grown.axes.iter().all(|a| a.axis == outermost)
     }

@@ -60,11 +60,8 @@ impl Lowerer<'_> {
     pub(super) fn settle_readers(&mut self, inst: Inst) -> Result<()> {
         self.in_place.now = None;
         let data = &self.f.insts[inst];
-        let is_update = matches!(
-            data.op,
-            Op::ScatterNd { .. } | Op::ScatterElements { .. } | Op::UpdateSlice
-        );
-        let Some(&at) = self.in_place.order.get(&inst).filter(|_| is_update) else {
+        let at = self.in_place.order.get(&inst);
+        let Some(&at) = at.filter(|_| writes_into(&data.op)) else {
             return Ok(());
         };
         let Val::Stored { buffer, .. } = self.values[&data.args[0]] else {
@@ -101,4 +98,12 @@ impl Lowerer<'_> {
         self.in_place.now = Some(buffer);
         Ok(())
     }
+}
+
+/// True if an op gives its first operand with some elements replaced.
+pub(super) fn writes_into(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::ScatterNd { .. } | Op::ScatterElements { .. } | Op::UpdateSlice
+    )
 }

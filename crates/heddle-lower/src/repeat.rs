@@ -76,6 +76,7 @@ impl Lowerer<'_> {
 
         let cells = carried.iter().filter_map(|slot| match slot {
             Slot::Fixed(Carried::Cell(buffer)) => Some(*buffer),
+            Slot::Grown(grown) if self.is_dense(grown) => Some(grown.buffer),
             _ => None,
         });
         let cells = InPlace::of(self.f, region, cells.collect());

@@ -50,6 +50,27 @@ fn what_is_appended_goes_behind_what_is_there() {
 }
 
 #[test]
+fn writes_between_appends_stay_in_the_array() {
+    let put = |array: &str| format!("scatter_nd({array}, [[1], [0]]: i64[2,1], %two, reduce=once)");
+    let append = |array: &str| format!("concat({array}, exp(%row), axis=0)");
+    let copies = |next: &str| {
+        let next = format!("%two = concat(%row, tanh(%row), axis=0)\n{next}");
+        exchanges(&lowered(&growing("f32[m,4]", &next)))
+    };
+    let (grown, written) = (append("%a"), put("%a"));
+    assert_eq!(copies(&format!("%c = {grown}\n%b = {}", put("%c"))), 0);
+    assert_eq!(copies(&format!("%c = {written}\n%b = {}", append("%c"))), 0);
+    // An element that is read before, by a value that is computed later.
+    let read = "%s = reduce(exp(%a), kind=sum, axes=[0], keep=true)";
+    let after = "%d = concat(%c, %s, axis=0)";
+    let next = format!("{read}\n%c = {grown}\n{after}\n%b = {}", put("%d"));
+    assert_eq!(copies(&next), 0);
+    // The old array is read behind the write.
+    let next = format!("%c = {grown}\n%d = {}\n{read}\n%b = concat(%d, %s, axis=0)", put("%c"));
+    assert_eq!(copies(&next), 1);
+}
+
+#[test]
 fn caches_are_never_copied() {
     let text = include_str!("../../heddle-emit/tests/programs/caches.heddle");
     let program = lowered(text);
