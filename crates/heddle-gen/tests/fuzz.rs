@@ -3,6 +3,8 @@
 //! read back as itself.
 //!
 //! Seeded and bounded; `HEDDLE_FUZZ_SECONDS` makes it go on with further seeds for so long.
+//!
+//! A program of its own: its allocator counts the bytes of the whole process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;

@@ -1,5 +1,9 @@
 //! After the first run with the same sizes a session allocates nothing.
+//!
+//! A program of its own: its allocator counts the allocations of the whole process.
 
+#[allow(dead_code)] // This program uses a part of it.
+#[path = "runtime/common/mod.rs"]
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};

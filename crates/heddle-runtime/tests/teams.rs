@@ -1,5 +1,9 @@
 //! Teams: fewer workers while other threads want the cores, all of them again afterwards.
+//!
+//! A program of its own: teams follow what other threads take of the cores, which only these tests may do meanwhile.
 
+#[allow(dead_code)] // This program uses a part of it.
+#[path = "runtime/common/mod.rs"]
 mod common;
 
 use std::ffi::OsStr;

@@ -1,4 +1,6 @@
 //! The limit of nested calls: the same on all devices, and cheap where it is not reached.
+//!
+//! A program of its own: a test measures the memory of the whole process.
 
 use heddle::{
     CompileOptions, Device, Error, ErrorKind, Inputs, Model, Outputs, Program, RunOptions, Tensor,

@@ -1,4 +1,6 @@
 //! A child of a process has none of its threads: programs that the parent compiled run there nevertheless.
+//!
+//! A program of its own: a lock that another test's thread holds while the process forks stays locked in the child.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,6 @@
 //! Sessions: the caller's memory, no allocation in runs after the first, and types that may go to other threads.
+//!
+//! A program of its own: its allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

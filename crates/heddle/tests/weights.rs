@@ -1,5 +1,7 @@
 //! Constants in memory: each content in each layout is there once in a process, tables stay in
 //! their file, and what nobody uses is freed.
+//!
+//! A program of its own: tests count the constants that the whole process holds.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -2,7 +2,7 @@
  * prelude defines HEDDLE_INLINE, heddle_bits and heddle_from_bits. Names are heddle_OPERATION_TYPE.
  *
  * Polynomials are least-maximum fits to the functions themselves, by Remez' algorithm in 40 digits; errors are at most 2 units in
- * the last place (crates/heddle-emit/tests/math.rs measures them). A comparison is written so that NaN falls through it. */
+ * the last place (crates/heddle-emit/tests/emit/math.rs measures them). A comparison is written so that NaN falls through it. */
 
 /* Adding this rounds to the nearest integer, which then stands in the lowest bits. */
 #define HEDDLE_ROUND 0x1.8p23f

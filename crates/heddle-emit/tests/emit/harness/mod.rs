@@ -1,0 +1,471 @@
+//! Compiles a program, runs it on threads, and compares with the interpreter.
+
+use std::sync::Arc;
+
+use heddle_ir::{DType, Datum, Module, Tensor};
+use heddle_machine::Machine;
+use heddle_runtime::plan::PlanFault;
+use heddle_runtime::{
+    BuildOptions, Input, Pool, PoolOptions, Program, RunError, RunOptions, Session, SessionOptions,
+    Source,
+};
+use heddle_uprogram::program::Size;
+use heddle_uprogram::{UProgram, text};
+
+pub mod random;
+pub mod sanitized;
+
+/// Arrays as compiled programs hold them.
+#[path = "../../../../heddle/src/backend/cpu/marshal.rs"]
+mod marshal;
+
+/// Programs by hand, in text form.
+pub const PROGRAMS: &[(&str, &str)] = &[
+    (
+        "elementwise",
+        include_str!("../../programs/elementwise.heddle"),
+    ),
+    ("views", include_str!("../../programs/views.heddle")),
+    (
+        "reductions",
+        include_str!("../../programs/reductions.heddle"),
+    ),
+    ("folds", include_str!("../../programs/folds.heddle")),
+    ("parts", include_str!("../../programs/parts.heddle")),
+    ("segments", include_str!("../../programs/segments.heddle")),
+    ("rows", include_str!("../../programs/rows.heddle")),
+    (
+        "contractions",
+        include_str!("../../programs/contractions.heddle"),
+    ),
+    ("kernels", include_str!("../../programs/kernels.heddle")),
+    ("matrices", include_str!("../../programs/matrices.heddle")),
+    (
+        "convolutions",
+        include_str!("../../programs/convolutions.heddle"),
+    ),
+    ("layers", include_str!("../../programs/layers.heddle")),
+    ("loops", include_str!("../../programs/loops.heddle")),
+    ("branches", include_str!("../../programs/branches.heddle")),
+    ("once", include_str!("../../programs/once.heddle")),
+    ("updates", include_str!("../../programs/updates.heddle")),
+    ("recursion", include_str!("../../programs/recursion.heddle")),
+    (
+        "forks",
+        include_str!("../../../../heddle-schedule/tests/programs/forks.heddle"),
+    ),
+    ("indexing", include_str!("../../programs/indexing.heddle")),
+    ("order", include_str!("../../programs/order.heddle")),
+    ("stacks", include_str!("../../programs/stacks.heddle")),
+    ("axes", include_str!("../../programs/axes.heddle")),
+    ("caches", include_str!("../../programs/caches.heddle")),
+    ("lists", include_str!("../../programs/lists.heddle")),
+    ("growth", include_str!("../../programs/growth.heddle")),
+    (
+        "growth_shapes",
+        include_str!("../../programs/growth_shapes.heddle"),
+    ),
+    ("appends", include_str!("../../programs/appends.heddle")),
+    ("deep", include_str!("../../programs/deep.heddle")),
+    ("draws", include_str!("../../programs/draws.heddle")),
+];
+
+/// The outcome of a compilation.
+pub enum Outcome {
+    /// It gives what the interpreter gives.
+    Equal,
+    /// It has something that is not compiled, and this is why.
+    Refused(String),
+}
+
+/// Runs a program in text form, which must compile, on drawn inputs with named sizes of 1, a prime,
+/// and more.
+pub fn run_text(name: &str, text: &str, threads: usize, seed: u64) {
+    for size in [1, 3, 70] {
+        let (module, inputs) = drawn(name, text, size, seed);
+        match check(name, module, &inputs, threads) {
+            Outcome::Equal => {}
+            Outcome::Refused(why) => panic!("{name} is not compiled: {why}"),
+        }
+    }
+}
+
+/// A program in text form with inputs whose named sizes are all this.
+pub fn drawn(name: &str, text: &str, size: i64, seed: u64) -> (Module, Vec<Datum>) {
+    drawn_with(name, text, &|_| size, seed)
+}
+
+/// A program in text form with inputs whose named sizes are these.
+pub fn drawn_with(
+    name: &str,
+    text: &str,
+    sizes: &dyn Fn(&str) -> i64,
+    seed: u64,
+) -> (Module, Vec<Datum>) {
+    let module = heddle_ir::text::parse(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let params = module.entry().sig.params.iter();
+    let inputs = params.map(|(_, ty)| draw(ty, sizes, seed)).collect();
+    (module, inputs)
+}
+
+/// Compares the compiled program with the interpreter.
+pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Outcome {
+    match Case::new(name, module, inputs) {
+        Ok(case) => {
+            case.check(name, &BuildOptions::default(), &[threads]);
+            Outcome::Equal
+        }
+        Err(reason) => Outcome::Refused(reason),
+    }
+}
+
+/// A program with what it is run on and what it should give.
+pub struct Case {
+    /// The emitted program.
+    pub source: Source,
+    program: UProgram,
+    /// The launch's named sizes.
+    pub sizes: Vec<i64>,
+    tensors: Vec<Tensor>,
+    dims: Vec<Vec<i64>>,
+    expected: Vec<Datum>,
+}
+
+impl Case {
+    /// Runs the interpreter and emits the program; an error says what has no compiled form.
+    pub fn new(name: &str, module: Module, inputs: &[Datum]) -> Result<Case, String> {
+        // Small programs would stay on one unit if synchronising cost anything.
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+        Self::scheduled(name, module, inputs, &machine)
+    }
+
+    /// The same with the program scheduled for this machine.
+    pub fn scheduled(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+    ) -> Result<Case, String> {
+        Self::with(name, module, inputs, machine, &|program| {
+            heddle_schedule::schedule(program, machine);
+        })
+    }
+
+    /// The same with the program scheduled for this machine by `schedule`.
+    pub fn with(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+        schedule: &dyn Fn(&mut UProgram),
+    ) -> Result<Case, String> {
+        Self::copying(name, module, inputs, machine, schedule, false)
+    }
+
+    /// The same, with copies of all rows that products read if `copies_rows`.
+    pub fn copying(
+        name: &str,
+        mut module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+        schedule: &dyn Fn(&mut UProgram),
+        copies_rows: bool,
+    ) -> Result<Case, String> {
+        let expected = heddle_interp::run(&module, inputs, &Default::default());
+        let expected = expected.expect("the interpreter runs it");
+        heddle_opt::optimize(&mut module);
+        let mut program = heddle_lower::lower(&module).map_err(|e| e.cause.to_string())?;
+        heddle_schedule::fuse(&mut program);
+        if !copies_rows {
+            heddle_schedule::read_rows(&mut program, machine);
+        }
+        heddle_schedule::select_kernels(&mut program, machine);
+        let read = program.read_buffers();
+        for (id, buffer) in program.buffers.iter() {
+            let empty = program.pool.as_int(buffer.len) == Some(0);
+            let unread = heddle_emit::is_constant(&buffer.kind) && !empty && !read.contains(&id);
+            assert!(!unread, "{name}: nothing reads {}", buffer.name);
+        }
+        schedule(&mut program);
+        heddle_uprogram::verify_schedule(&program, machine.synced_lanes())
+            .expect("a sound schedule");
+        // The program that is read back runs, so that a fact missing from the text would show.
+        let written = text::print(&program);
+        let program = text::parse(&written).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let again = text::print(&program);
+        let differ = again.lines().zip(written.lines()).find(|(a, b)| a != b);
+        assert!(again == written, "{name} does not go round: {differ:?}");
+        let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
+        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
+        let constants = heddle_emit::Constants::of(&program);
+        let constants = constants.iter().map(|c| c.bytes().into()).collect();
+        let tensors = inputs.iter().map(|d| match d {
+            Datum::Tensor(t) => marshal::unpacked(t),
+            _ => panic!("lowering lets only tensors in"),
+        });
+        let tensors: Vec<Tensor> = tensors.collect();
+        let dims = tensors
+            .iter()
+            .map(|t| t.shape().iter().map(|&d| d as i64).collect());
+        Ok(Case {
+            source: Source {
+                name: name.into(),
+                text: emitted.source,
+                constants,
+                plan: layout.plan,
+            },
+            sizes: sizes(&module, &program, &tensors),
+            program,
+            dims: dims.collect(),
+            tensors,
+            expected,
+        })
+    }
+
+    /// The same with control flow that the host runs.
+    pub fn hosted(mut self) -> Case {
+        let layout = heddle_uprogram::layout(&self.program).expect("it was laid out before");
+        let emitted = heddle_emit::write_hosted(&self.program, &layout, &heddle_emit::C);
+        self.source.text = emitted.source;
+        self
+    }
+
+    /// Does a size follow from elements of an input?
+    fn computes_sizes(&self) -> bool {
+        let sizes = &self.program.sizes;
+        sizes.iter().any(|s| matches!(s.0, Size::Element { .. }))
+    }
+
+    /// Builds the program and compares what each of these numbers of workers gives, and teams of
+    /// fewer of them.
+    pub fn check(&self, name: &str, options: &BuildOptions, workers: &[usize]) {
+        let text = &self.source.text;
+        let built = Program::build(&self.source, options);
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
+        let teams = |&threads: &usize| (1..=threads).map(move |team| (threads, team));
+        for (threads, team) in workers.iter().flat_map(teams) {
+            let options = PoolOptions {
+                adapt: false,
+                ..PoolOptions::new(threads)
+            };
+            let pool = Pool::shared_with(&options).expect("threads");
+            let options = SessionOptions {
+                poison: true,
+                ..Default::default()
+            };
+            let mut session = Session::new(built.clone(), pool, options);
+            // Frames for deeper recursion would only have to be poisoned.
+            let limits = RunOptions {
+                max_depth: 100,
+                team,
+                ..Default::default()
+            };
+            let outputs = session.run(&self.inputs(), &self.sizes, &limits);
+            // A size that is computed from elements may wrap. The launch refuses it before anything
+            // runs, and the program is the interpreter's.
+            if let Err(RunError::Plan(error)) = &outputs
+                && self.computes_sizes()
+                && error.fault == PlanFault::Overflow
+            {
+                return;
+            }
+            let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            for i in 0..self.expected.len() {
+                let what = format!("{name}, {team} of {threads} threads, output {i}\n{text}");
+                self.compare(i, outputs.dims(i), outputs.data(i), &what);
+            }
+        }
+    }
+
+    /// That a program gives the same: the one that this was made of.
+    pub fn expects(&self, original: &Module, inputs: &[Datum]) {
+        let results = heddle_interp::run(original, inputs, &Default::default());
+        self.expects_all(&results.expect("the interpreter runs it"));
+    }
+
+    /// That these results are the same.
+    pub fn expects_all(&self, results: &[Datum]) {
+        assert_eq!(self.expected.len(), results.len());
+        for (want, result) in self.expected.iter().zip(results) {
+            let (Datum::Tensor(want), Datum::Tensor(result)) = (want, result) else {
+                panic!("only tensors come out")
+            };
+            assert_eq!(want.shape(), result.shape());
+            same(want, result, "the program that it was made of");
+        }
+    }
+
+    /// The program's inputs.
+    pub fn inputs(&self) -> Vec<Input<'_>> {
+        let pairs = self.tensors.iter().zip(&self.dims);
+        pairs
+            .map(|(t, dims)| Input {
+                data: t.bytes(),
+                dims,
+            })
+            .collect()
+    }
+
+    /// Compares an output.
+    pub fn compare(&self, i: usize, dims: &[i64], data: &[u8], what: &str) {
+        let Datum::Tensor(want) = &self.expected[i] else {
+            panic!("only tensors come out")
+        };
+        let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
+        assert_eq!(dims, shape, "{what}");
+        let width = want.dtype().bits().div_ceil(8);
+        let data = marshal::packed(want.dtype(), &data[..want.len() * width]);
+        let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
+        same(&got, want, what);
+    }
+}
+
+/// The launch's named sizes, read off the inputs.
+fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
+    let find = |name: &str| {
+        let params = module.entry().sig.params.iter().zip(inputs);
+        for ((_, ty), tensor) in params {
+            let dims = ty
+                .as_tensor()
+                .and_then(|t| t.shape.clone())
+                .unwrap_or_default();
+            for (dim, &size) in dims.iter().zip(tensor.shape()) {
+                if dim
+                    .as_expr()
+                    .and_then(|e| e.as_sym())
+                    .is_some_and(|s| **s == *name)
+                {
+                    return size as i64;
+                }
+            }
+        }
+        panic!("{name} is no input's size")
+    };
+    let given = program.sizes.iter().map(|(size, _)| match size {
+        Size::Named(name) => find(name),
+        Size::Axis { input, axis } => inputs[*input].shape()[*axis] as i64,
+        Size::Element { input, place } => {
+            let tensor = &inputs[*input];
+            marshal::element(tensor.dtype(), tensor.bytes(), *place)
+        }
+        Size::RunKey => heddle_interp::Options::default().seed as i64,
+    });
+    given.collect()
+}
+
+/// Floats agree but for how sums are associated; the rest exactly.
+fn same(got: &Tensor, want: &Tensor, what: &str) {
+    match want.dtype() {
+        DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
+            // Sums in another order round elsewhere: to an element or two of a short type beside
+            // it.
+            let tolerance = match want.dtype() {
+                DType::F16 => 4e-3,
+                DType::Bf16 => 3e-2,
+                _ => 1e-5,
+            };
+            let (got, want) = (
+                got.to_f64s().expect("floats"),
+                want.to_f64s().expect("floats"),
+            );
+            let scale = want
+                .iter()
+                .filter(|v| v.is_finite())
+                .fold(1.0f64, |m, v| m.max(v.abs()));
+            for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+                let equal =
+                    g == w || g.is_nan() && w.is_nan() || (g - w).abs() <= tolerance * scale;
+                assert!(equal, "element {i}: {g} instead of {w}: {what}");
+            }
+        }
+        _ => assert_eq!(got.bytes(), want.bytes(), "{what}"),
+    }
+}
+
+/// A tensor of a type with named sizes as given; a small generator keeps it reproducible.
+fn draw(ty: &heddle_ir::Type, sizes: &dyn Fn(&str) -> i64, seed: u64) -> Datum {
+    let t = ty.as_tensor().expect("a tensor");
+    let dims = t.shape.as_ref().expect("a rank").iter();
+    let shape: Vec<usize> = dims
+        .map(|d| {
+            d.as_expr()
+                .and_then(|e| e.eval(&|name| Some(sizes(name))))
+                .expect("a size") as usize
+        })
+        .collect();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 40
+    };
+    let count = shape.iter().product();
+    match t.dtype {
+        DType::F32 => {
+            let v: Vec<f32> = (0..count)
+                .map(|_| next() as f32 / 8388608.0 - 1.0)
+                .collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::F64 => {
+            let v: Vec<f64> = (0..count)
+                .map(|_| next() as f64 / 8388608.0 - 1.0)
+                .collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::I64 => {
+            let v: Vec<i64> = (0..count).map(|_| (next() % 7) as i64).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::U64 => {
+            let v: Vec<u64> = (0..count).map(|_| next() % 7).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::U32 => {
+            let v: Vec<u32> = (0..count).map(|_| (next() % 15) as u32).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::I32 => {
+            let v: Vec<i32> = (0..count).map(|_| (next() % 15) as i32 - 7).collect();
+            Tensor::from_slice(shape, &v).into()
+        }
+        DType::Bool => {
+            let v: Vec<u8> = (0..count).map(|_| (next() % 2) as u8).collect();
+            Tensor::new(DType::Bool, shape, v.into())
+                .expect("fits")
+                .into()
+        }
+        other => panic!("no inputs of type {other}"),
+    }
+}
+
+/// The lines of a program whose loops GCC made vector code of; `None` where the compiler is no GCC.
+pub fn vectorised(case: &Case) -> Option<Vec<String>> {
+    static REPORTS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let id = REPORTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let file = format!("heddle-vectorised-{}-{id}", std::process::id());
+    let report = std::env::temp_dir().join(file);
+    let options = BuildOptions {
+        compiler: Some("gcc".into()),
+        cache: heddle_runtime::cache::CacheChoice::Off,
+        // Loops become vector code at the highest level.
+        optimize: Some(3),
+        extra_flags: vec![format!("-fopt-info-vec-optimized={}", report.display())],
+        ..Default::default()
+    };
+    if let Err(e) = Program::build(&case.source, &options) {
+        eprintln!("skipped: {e}");
+        return None;
+    }
+    let text = std::fs::read_to_string(&report).unwrap_or_default();
+    let _ = std::fs::remove_file(&report);
+    let source: Vec<_> = case.source.text.lines().collect();
+    let loops = text.lines().filter_map(|line| {
+        let place = line.strip_prefix("program.c:")?;
+        let number = place.split(':').next()?.parse::<usize>().ok()?;
+        line.contains("loop vectorized")
+            .then_some(source.get(number - 1)?.trim().to_string())
+    });
+    Some(loops.collect())
+}

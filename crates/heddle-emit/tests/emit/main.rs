@@ -1,0 +1,35 @@
+//! Emitted programs: their text, and their results when compiled. One program, which is linked once.
+
+mod compiled;
+mod constants;
+mod contract;
+mod distributed;
+mod extremes;
+mod grids;
+mod growth;
+mod harness;
+mod hosted;
+mod interface;
+mod math;
+mod measured;
+mod pieces;
+mod random;
+mod random_appends;
+mod random_instances;
+mod random_sanitized;
+mod rows;
+mod sanitized;
+mod sequences;
+mod shared;
+mod snapshots;
+mod split;
+mod stops;
+mod warnings;
+
+#[allow(dead_code)] // Tests of this crate use a part of it.
+#[path = "../../../heddle-opt/tests/opt/common/mod.rs"]
+mod opt_common;
+
+#[allow(dead_code)] // Tests of this crate use a part of it.
+#[path = "../../../heddle-schedule/tests/schedule/common/grids.rs"]
+mod schedule_grids;

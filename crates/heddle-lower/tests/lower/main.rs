@@ -1,0 +1,10 @@
+//! Lowering to uPrograms. One program, which is linked once.
+
+mod calls;
+mod contract;
+mod fits;
+mod grow;
+
+#[allow(dead_code)] // Tests of this crate use a part of it.
+#[path = "../../../heddle-schedule/tests/schedule/common/mod.rs"]
+mod schedule_common;

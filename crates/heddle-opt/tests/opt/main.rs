@@ -1,0 +1,23 @@
+//! The graph passes: results stay, and programs become what they should. One program, which is linked once.
+
+mod batch;
+mod bind_sizes;
+mod calls;
+mod common;
+mod distribute_loops;
+mod filetests;
+mod flat;
+mod frames;
+mod inspector;
+mod instances;
+mod level_loops;
+mod level_recursion;
+mod levels;
+mod random_counters;
+mod random_folds;
+mod random_instances;
+mod random_levels;
+mod random_loops;
+mod random_programs;
+mod random_transformed;
+mod unstack_carried;

@@ -1,0 +1,23 @@
+//! The passes on uPrograms, and the verifiers. One program, which is linked once.
+
+mod align;
+mod common;
+mod copies;
+mod filetests;
+mod forks;
+mod fuse;
+mod grids;
+mod kernels;
+mod levels;
+mod machines;
+mod memory;
+mod parts;
+mod read_rows;
+mod resizes;
+mod rows;
+mod select_kernels;
+mod split;
+mod sync;
+mod text;
+mod trace;
+mod verify;

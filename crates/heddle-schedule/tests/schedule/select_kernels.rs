@@ -1,0 +1,258 @@
+//! Kernels, tiles and operand layouts of contractions, on machines with kernels and without.
+
+use crate::common::lowered_for;
+use heddle_machine::Machine;
+use heddle_schedule::select_kernels;
+use heddle_uprogram::UProgram;
+use heddle_uprogram::contract::{Access, Contract};
+use heddle_uprogram::program::{Body, BufferKind, Share};
+
+/// Each contraction of a program on a processor and on a GPU, one a line: its rows x columns, tile,
+/// and layout of the second operand.
+fn check(text: &str, cpu: &str, gpu: &str) {
+    for (machine, expected) in [(Machine::reference_host(2), cpu), (Machine::h100(), gpu)] {
+        let program = lowered_for(text, &machine);
+        let found = selected(&program);
+        assert_eq!(found.join("; "), expected, "{}", machine.name);
+        let mut again = program.clone();
+        select_kernels(&mut again, &machine);
+        assert_eq!(selected(&again), found, "those that have kernels keep them");
+        assert_eq!(again.buffers.iter().count(), program.buffers.iter().count());
+    }
+}
+
+fn selected(program: &UProgram) -> Vec<String> {
+    let running = program.running().into_iter();
+    let ops = running.map(|id| &program.operators[id]);
+    let lines = ops.filter_map(|op| {
+        let Body::Contract(c) = &op.body else {
+            return None;
+        };
+        let size = |local| {
+            let axis = op.axes.iter().find(|a| a.0 == local);
+            let size = axis.map(|a| program.pool.as_int(a.1));
+            size.flatten().map_or("n".into(), |n| n.to_string())
+        };
+        let rows = c.rows.map_or("1".into(), size);
+        let columns = size(c.columns);
+        let outer = op.axes.len() - 1 - c.rows.is_some() as usize;
+        let outer = if outer > 0 { "batches of " } else { "" };
+        Some(format!(
+            "{outer}{rows} x {columns} by {}, {}",
+            c.tile,
+            layout(program, c)
+        ))
+    });
+    lines.collect()
+}
+
+fn layout(program: &UProgram, c: &Contract) -> String {
+    let one = |e| program.pool.as_int(e) == Some(1);
+    let lies = match c.b.access {
+        Access::Strided { outer, .. } if one(outer) => "contiguous columns",
+        Access::Strided { depth, .. } if one(depth) => "contiguous depth",
+        Access::Strided { .. } => "strided",
+        Access::Rows { .. } => panic!("only first operands have rows anywhere"),
+        Access::Computed => "computed",
+        Access::Panels { buffer, .. } => {
+            let kind = &program.buffers[buffer].kind;
+            assert!(matches!(kind, BufferKind::Packed(_)), "panels are packed");
+            "constant panels"
+        }
+    };
+    let own = c.own.map(|own| &program.buffers[own].kind);
+    match own {
+        Some(BufferKind::Own) => format!("{lies}, packed by each unit"),
+        Some(kind) => panic!("{kind:?}"),
+        None => lies.into(),
+    }
+}
+
+#[test]
+fn originals_of_packed_constants_stay_if_they_are_read() {
+    let text = |also: &str| {
+        format!(
+            "fn @main(%x: f32[n,2], %i: i64[]) -> (%y: f32[n,3], %z: f32[3]) {{
+               %w = const [[1, 2, 3], [4, 5, 6]]: f32[2,3]
+               %y = dot(%x, %w)
+               return %y, gather({also}, %i, axis=0)
+             }}"
+        )
+    };
+    let lengths = |also| {
+        let program = lowered_for(&text(also), &Machine::reference_host(2));
+        let constants = program
+            .buffers
+            .iter()
+            .filter_map(|(_, data)| match &data.kind {
+                BufferKind::Constant(tensor) => Some(tensor.len()),
+                _ => None,
+            });
+        constants.collect::<Vec<_>>()
+    };
+    assert_eq!(lengths("%y"), [0]);
+    assert_eq!(lengths("%w"), [6]);
+}
+
+#[test]
+fn large_constants_that_are_only_gathered_from_are_tables() {
+    let row = |r: usize| {
+        (0..128)
+            .map(|c| ((r + c) % 7).to_string())
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = (0..128)
+        .map(|r| format!("[{}]", row(r).join(", ")))
+        .collect();
+    let kinds = |rows: &[String], result: &str| {
+        let count = rows.len();
+        let text = format!(
+            "fn @main(%x: f32[128], %i: i64[n]) -> (%y: f32[n,128], %z: f32[..]) {{
+               %w = const [{}]: f32[{count},128]
+               %y = gather(%w, %i, axis=0)
+               return %y, {result}
+             }}",
+            rows.join(", ")
+        );
+        let program = lowered_for(&text, &Machine::reference_host(2));
+        let written = heddle_uprogram::text::print(&program);
+        let read = heddle_uprogram::text::parse(&written).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(heddle_uprogram::text::print(&read), written);
+        let kinds = read
+            .buffers
+            .iter()
+            .filter_map(|(_, data)| match &data.kind {
+                BufferKind::Constant(tensor) if tensor.len() > 8 => Some("constant"),
+                BufferKind::Table(_) => Some("table"),
+                BufferKind::Packed(_) => Some("packed"),
+                _ => None,
+            });
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&rows, "%x"), ["table"]);
+    // A product reads its own layout, other operators all elements in order.
+    assert_eq!(kinds(&rows, "dot(%y, %w)"), ["table", "packed"]);
+    assert_eq!(kinds(&rows, "add(%w, %x)"), ["constant"]);
+    assert_eq!(kinds(&rows[..127], "%x"), ["constant"]);
+}
+
+#[test]
+fn weights_are_packed_once() {
+    let text = "fn @main(%x: f32[1,6], %y: f32[n,6]) -> (%a: f32[1,4], %b: f32[n,4]) {
+           %w = const [[1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]]: f32[4,6]
+           %t = transpose(%w, perm=[1,0])
+           %a = dot(%x, %t)
+           %b = dot(%y, %t)
+           return %a, %b
+         }";
+    check(
+        text,
+        "1 x 4 by 16, constant panels; n x 4 by 16, constant panels",
+        "1 x 4 by 1, contiguous depth; n x 4 by 1, contiguous depth",
+    );
+    let packed = |machine| {
+        let program = lowered_for(text, &machine);
+        let packed = program.buffers.iter().filter_map(|(_, b)| match &b.kind {
+            BufferKind::Packed(panels) => Some(panels.size()),
+            _ => None,
+        });
+        packed.collect::<Vec<_>>()
+    };
+    // Both read the same panels: six rows of one panel of 16 columns.
+    assert_eq!(packed(Machine::reference_host(2)), [6 * 16 * 4]);
+    assert_eq!(packed(Machine::h100()), []);
+}
+
+#[test]
+fn a_single_row_reads_the_other_operand_where_it_lies() {
+    check(
+        "fn @main(%x: f32[12,1,64], %k: f32[12,64,64]) -> (%a: f32[12,1,64], %b: f32[12,1,64]) {
+           %a = dot(%x, %k)
+           %b = dot(%x, transpose(%k, perm=[0,2,1]))
+           return %a, %b
+         }",
+        "batches of 1 x 64 by 16, contiguous columns; batches of 1 x 64 by 16, contiguous depth",
+        "batches of 1 x 64 by 1, contiguous columns; batches of 1 x 64 by 1, contiguous depth",
+    );
+}
+
+#[test]
+fn many_rows_are_worth_packing() {
+    check(
+        "fn @main(%x: f32[12,64,64], %k: f32[12,64,64]) -> (%a: f32[12,64,64]) {
+           %a = dot(%x, %k)
+           return %a
+         }",
+        "batches of 64 x 64 by 16, contiguous columns, packed by each unit",
+        "batches of 64 x 64 by 1, contiguous columns",
+    );
+}
+
+#[test]
+fn windows_are_computed_by_the_kernel() {
+    check(
+        "fn @main(%x: f32[1,8,9,9], %w: f32[16,8,3,3]) -> (%y: f32[1,16,9,9]) {
+           %y = conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+           return %y
+         }",
+        "16 x 81 by 16, computed, packed by each unit",
+        "16 x 81 by 1, computed",
+    );
+}
+
+#[test]
+fn few_columns_become_rows() {
+    check(
+        "fn @main(%x: f32[100,8], %w: f32[8,3]) -> (%y: f32[100,3]) {
+           %y = dot(%x, %w)
+           return %y
+         }",
+        "3 x 100 by 16, contiguous depth, packed by each unit",
+        "100 x 3 by 1, contiguous columns",
+    );
+}
+
+#[test]
+fn axes_that_weights_lack_are_rows() {
+    let product = |epilogue: &str| {
+        format!(
+            "fn @main(%x: f32[3,n,8], %w: f32[8,20], %r: f32[3,n,20], %p: f32[n,20]) -> (%y: f32[3,n,20]) {{
+               %d = dot(%x, %w)
+               %y = {epilogue}
+               return %y
+             }}"
+        )
+    };
+    let rows = "n x 20 by 16, contiguous columns, packed by each unit";
+    for epilogue in ["add(%d, %r)", "add(%d, %p)", "tanh(%d)"] {
+        let batches = "batches of n x 20 by 1, contiguous columns";
+        check(&product(epilogue), rows, batches);
+    }
+    // Rows of the result lie elsewhere than the next matrix's.
+    let batches = "batches of n x 20 by 16, contiguous columns, packed by each unit";
+    let text = "fn @main(%x: f32[3,n,8], %w: f32[8,20]) -> (%y: f32[n,3,20]) {
+           %y = transpose(tanh(dot(%x, %w)), perm=[1,0,2])
+           return %y
+         }";
+    let found = selected(&lowered_for(text, &Machine::reference_host(2)));
+    assert!(found == [batches] || found == [rows], "{found:?}");
+}
+
+#[test]
+fn units_keep_their_part_of_the_weights() {
+    let text = "fn @main(%x: f32[4,64]) -> (%y: f32[4,256]) {
+           %w = const splat 2.0: f32[64,256]
+           %y = dot(%x, %w)
+           return %y
+         }";
+    let split = |machine| {
+        let program = lowered_for(text, &machine);
+        let id = program.running().into_iter().next().expect("a product");
+        let Share::Split(split) = program.operators[id].share else {
+            panic!("not split");
+        };
+        split.axis
+    };
+    assert_eq!(split(Machine::reference_host(2)), 1);
+    assert_eq!(split(Machine::h100()), 0);
+}

@@ -1,0 +1,288 @@
+//! The verifier accepts what the scheduler makes, and nothing less.
+
+use crate::common::lowered;
+use heddle_gen::Config;
+use heddle_machine::{Machine, Pieces};
+use heddle_schedule::{place_syncs, schedule};
+use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Units};
+use heddle_uprogram::text::parse;
+use heddle_uprogram::{UProgram, verify_schedule};
+
+const PROGRAMS: &[(&str, &str)] = &[
+    ("lstm", include_str!("../programs/lstm.heddle")),
+    ("attention", include_str!("../programs/attention.heddle")),
+    ("branches", include_str!("../programs/branches.heddle")),
+    ("tree", include_str!("../programs/columns.heddle")),
+    ("order", include_str!("../programs/order.heddle")),
+    ("recursion", include_str!("../programs/recursion.heddle")),
+    ("forks", include_str!("../programs/forks.heddle")),
+];
+
+/// A processor, one on which synchronising costs nothing, so that everything is split, one where
+/// all is in pieces that can be, and a machine whose units have lanes.
+fn machines() -> [Machine; 4] {
+    let mut lanes = Machine::reference_host(16);
+    lanes.syncs.lanes_ns = Some(5.0);
+    let eager = Machine::reference_host(4).with_barrier_ns(0.0);
+    [Machine::reference_host(2), eager, in_pieces(), lanes]
+}
+
+fn in_pieces() -> Machine {
+    let mut machine = Machine::reference_host(3).with_barrier_ns(0.0);
+    machine.start_ns = 0.0;
+    machine.pieces = Some(Pieces {
+        share_ns: 0.0,
+        piece_ns: 0.0,
+        most: 16,
+    });
+    machine
+}
+
+#[test]
+fn schedules_are_sound() {
+    for (name, text) in PROGRAMS {
+        for machine in machines() {
+            let mut program = lowered(text);
+            schedule(&mut program, &machine);
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn schedules_of_random_programs_are_sound() {
+    let mut lowered = 0;
+    for seed in 0..400 {
+        let (mut module, _) = heddle_gen::generate(seed, &Config::default());
+        heddle_opt::optimize(&mut module);
+        let Ok(mut program) = heddle_lower::lower(&module) else {
+            continue;
+        };
+        heddle_schedule::fuse(&mut program);
+        for machine in machines() {
+            let mut program = program.clone();
+            heddle_schedule::read_rows(&mut program, &machine);
+            heddle_schedule::select_kernels(&mut program, &machine);
+            schedule(&mut program, &machine);
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            each_sync(&format!("seed {seed}"), &program, &machine);
+        }
+        lowered += 1;
+    }
+    assert!(lowered > 10, "{lowered}");
+}
+
+#[test]
+fn without_any_one_synchronisation_they_are_not() {
+    for (name, text) in PROGRAMS {
+        let mut count = 0;
+        for machine in machines() {
+            let mut program = lowered(text);
+            schedule(&mut program, &machine);
+            count += each_sync(name, &program, &machine);
+        }
+        assert!(count > 0 || *name == "attention", "{name}");
+    }
+}
+
+/// Removes and weakens each synchronisation in turn; says how many there are.
+fn each_sync(name: &str, program: &UProgram, machine: &Machine) -> usize {
+    let mut count = 0;
+    loop {
+        let mut n = count;
+        let procedures = program.procedures.iter().map(|(_, p)| &p.body);
+        let mut bodies = [&program.body].into_iter().chain(procedures);
+        let Some(sync) = bodies.find_map(|body| nth_sync(body, &mut n)) else {
+            return count;
+        };
+        let mut weaker = vec![None];
+        if let Sync::Wait { from, to } = sync {
+            weaker.push(Some(Sync::Unit));
+            if from == Units::All {
+                weaker.push(Some(Sync::Wait {
+                    from: Units::One(0),
+                    to,
+                }));
+            }
+            if to == Units::All {
+                weaker.push(Some(Sync::Wait {
+                    from,
+                    to: Units::One(0),
+                }));
+            }
+        }
+        for weak in weaker {
+            let mut broken = program.clone();
+            let mut n = count;
+            if !replace(&mut broken.body, &mut n, weak) {
+                let ids: Vec<_> = broken.procedures.keys().collect();
+                let replaced =
+                    |id: &ProcedureId| replace(&mut broken.procedures[*id].body, &mut n, weak);
+                assert!(ids.iter().any(replaced), "{name}: {count}");
+            }
+            assert!(
+                verify_schedule(&broken, machine.synced_lanes()).is_err(),
+                "{name}: {sync:?} number {count} may be {weak:?}"
+            );
+        }
+        count += 1;
+    }
+}
+
+fn nth_sync(stmts: &[Stmt], n: &mut usize) -> Option<Sync> {
+    stmts.iter().find_map(|stmt| match stmt {
+        // It orders nothing.
+        Stmt::Sync(Sync::Resize) => None,
+        Stmt::Sync(sync) if *n == 0 => Some(*sync),
+        Stmt::Sync(_) => {
+            *n -= 1;
+            None
+        }
+        Stmt::Loop { body, .. } => nth_sync(body, n),
+        Stmt::If {
+            then, otherwise, ..
+        } => nth_sync(then, n).or_else(|| nth_sync(otherwise, n)),
+        _ => None,
+    })
+}
+
+/// Puts another synchronisation, or none, in place of the one of this number; says whether it was
+/// met.
+fn replace(stmts: &mut Vec<Stmt>, n: &mut usize, by: Option<Sync>) -> bool {
+    for k in 0..stmts.len() {
+        let done = match &mut stmts[k] {
+            Stmt::Sync(Sync::Resize) => false,
+            Stmt::Sync(_) if *n == 0 => {
+                match by {
+                    Some(sync) => stmts[k] = Stmt::Sync(sync),
+                    None => drop(stmts.remove(k)),
+                }
+                true
+            }
+            Stmt::Sync(_) => {
+                *n -= 1;
+                false
+            }
+            Stmt::Loop { body, .. } => replace(body, n, by),
+            Stmt::If {
+                then, otherwise, ..
+            } => replace(then, n, by) || replace(otherwise, n, by),
+            _ => false,
+        };
+        if done {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn an_operator_on_other_units_is_noticed() {
+    // Each operator in turn runs on another unit, or is split with another grain or from another
+    // unit on; the accesses of other operators to its memory no longer match.
+    for (name, text) in PROGRAMS.iter().filter(|p| p.0 != "order") {
+        let mut program = lowered(text);
+        schedule(&mut program, &Machine::reference_host(2));
+        let ids: Vec<OperatorId> = program.running().into_iter().collect();
+        let grains = |split: Split| Split {
+            grain: split.grain * 3,
+            ..split
+        };
+        let turned = |split: Split| Split {
+            first: split.first + 1,
+            ..split
+        };
+        for other in [grains as fn(Split) -> Split, turned] {
+            let mut noticed = 0;
+            for &id in &ids {
+                let mut broken = program.clone();
+                let share = &mut broken.operators[id].share;
+                if let Share::One(unit) = share {
+                    *unit += 1;
+                }
+                let splits = share.splits_mut().iter_mut();
+                splits.for_each(|split| *split = other(*split));
+                noticed += verify_schedule(&broken, 1).is_err() as usize;
+            }
+            assert!(
+                noticed * 4 > ids.len(),
+                "{name}: {noticed} of {}",
+                ids.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn pieces_without_synchronisations_are_noticed() {
+    // Rows of one unit, until any unit may take a piece of the first operator, or of the second.
+    let text = "
+local %i: i64 axis
+local %j: i64 axis
+buffer b0: f32[4096] input \"x\"
+buffer b1: f32[4096] output \"y\"
+buffer b2: f32[64] output \"z\"
+input \"x\" b0 [4096]
+output \"y\" b1 [4096]
+output \"z\" b2 [64]
+operator op0 \"\" [%i < 64, %j < 64] split %i { b1[%i * 64 + %j] = exp(b0[%i * 64 + %j]) }
+operator op1 \"\" [%i < 64] split %i { b2[%i] = b1[%i * 64] }
+main { run op0 run op1 }";
+    let mut program = parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let ids: Vec<OperatorId> = program.running().into_iter().collect();
+    let machine = Machine::reference_host(2);
+    place_syncs(&mut program, &machine);
+    verify_schedule(&program, 1).expect("neighbours with equal rows");
+    for &id in &ids {
+        let mut cut = program.clone();
+        cut.operators[id].share.splits_mut()[0].piece = Some(7);
+        assert!(verify_schedule(&cut, 1).is_err());
+        place_syncs(&mut cut, &machine);
+        verify_schedule(&cut, 1).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn an_incomplete_split_is_noticed() {
+    let mut program = lowered(PROGRAMS[0].1);
+    place_syncs(&mut program, &Machine::reference_host(2));
+    let id = program.operators.keys().next().expect("an operator");
+    let seven = program.pool.int(7);
+    program.operators[id].share = Share::Split(Split::whole(0, seven));
+    let error = verify_schedule(&program, 1).expect_err("256 is no multiple of 7");
+    assert!(
+        error.to_string().contains("cover it exactly once"),
+        "{error}"
+    );
+}
+
+#[test]
+fn synchronising_everywhere_is_sound() {
+    for (name, text) in PROGRAMS {
+        for machine in machines() {
+            let mut program = lowered(text);
+            heddle_schedule::sync_everywhere(&mut program);
+            verify_schedule(&program, machine.synced_lanes())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn an_index_that_is_known_stays_in_its_row() {
+    // Each unit updates its rows of what it wrote before; the rows have a size that is a sum.
+    let text = "fn @main(%x: u32[m,m]) -> (%y: u32[m+1,m+1]) {
+       %p = pad(%x, const [0, 0, 1, 1], const splat 0: u32[])
+       %s = shape(%p)
+       %i = broadcast(const splat 0: i64[], %s)
+       %u = broadcast(const splat 3: u32[], %s)
+       return scatter_elements(%p, %i, %u, axis=1, reduce=max)
+     }";
+    for machine in machines() {
+        let mut program = lowered(text);
+        schedule(&mut program, &machine);
+        verify_schedule(&program, machine.synced_lanes()).unwrap_or_else(|e| panic!("{e}"));
+    }
+}

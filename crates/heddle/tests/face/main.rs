@@ -1,0 +1,30 @@
+//! The library's interface: models, compiled and run. One program, which is linked once.
+
+mod batching;
+mod circles;
+mod common;
+mod constants;
+mod counted;
+mod draws;
+mod equated;
+mod hosting;
+mod layers;
+mod listed_scans;
+mod matrices;
+mod misfits;
+mod mixed;
+mod onnx_draws;
+mod pipelined;
+mod profile;
+mod readme;
+mod saved;
+mod sizes;
+mod steps;
+mod traces;
+mod trees;
+mod tune;
+mod vertices;
+
+#[allow(dead_code)] // Tests of this crate use a part of it.
+#[path = "../../../heddle-onnx/tests/onnx/common/mod.rs"]
+mod onnx_common;
