@@ -95,7 +95,7 @@ pub const CUDA: Dialect = Dialect {
     type_name: c_type,
     // The device has aligned copies.
     unaligned: "",
-    function: "static __device__ __noinline__ void",
+    function: "HEDDLE_FUNCTION void",
     restrict: "__restrict__",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",

@@ -2,8 +2,13 @@
  *
  *   heddle_run<<<blocks, threads>>>(env)   all blocks must be resident (a cooperative launch)
  *
- * Nothing is included, so that it compiles without any toolkit beside the compiler. What all lanes of a block return from
- * a barrier, a wait or a poll is the same, so that a block leaves as a whole. */
+ * Nothing is included, so that it compiles without any toolkit beside the compiler. All lanes of a block get the same value from
+ * a barrier, a wait or a poll, so that a block leaves as a whole.
+ *
+ * The target's words come first: types, qualifiers, a lane's place, barriers, votes, atomics, fences, and the kernel's entry. The
+ * rest of a program uses these words alone. The simulator (heddle-runtime's sim.h, included before this text) defines the same
+ * words for the host's C++ compiler, so that it builds this very text. */
+#ifndef HEDDLE_SIM
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
@@ -32,17 +37,82 @@ typedef unsigned long long uint64_t;
 
 #define HEDDLE_INLINE static __device__ __forceinline__
 #define HEDDLE_COLD static __device__ __noinline__
+/* A function of an operator; data that the host reads. */
+#define HEDDLE_FUNCTION static __device__ __noinline__
+#define HEDDLE_SYMBOL extern "C" __device__ const
+#define HEDDLE_ALIGNED(bytes) __align__(bytes)
+/* An array that the lanes of a block share. */
+#define HEDDLE_SHARED(type, name, count) __shared__ type name[count]
+/* The kernel. */
+#define HEDDLE_KERNEL                                                                              \
+  extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {                   \
+    heddle_unit_main(&env, heddle_block, heddle_blocks);                                           \
+  }
+/* Notes the line of a call that waits; for the simulator's messages. */
+#define HEDDLE_HERE (void)0
+
+/* This lane and the number of lanes, this block and the number of blocks. */
+#define heddle_lane ((int64_t)threadIdx.x)
+#define heddle_lanes ((int64_t)blockDim.x)
+#define heddle_block ((int32_t)blockIdx.x)
+#define heddle_blocks ((int32_t)gridDim.x)
+
+/* Barrier of a block's lanes; the same with the bitwise or of a value in each; the same of `count` lanes, a multiple of the warp,
+ * at barrier `id` from 1 to 15. */
+#define HEDDLE_UNIT_SYNC __syncthreads()
+#define heddle_unit_or(value) __syncthreads_or(value)
+#define heddle_named_sync(id, count)                                                               \
+  asm volatile("bar.sync %0, %1;" : : "r"((int32_t)(id)), "r"((int32_t)(count)) : "memory")
+/* Of a warp, whose lanes all take part: their number, a vote, another lane's value. */
+#define heddle_warp 32
+#define heddle_warp_any(value) __any_sync(0xffffffffu, (value))
+#define heddle_warp_all(value) __all_sync(0xffffffffu, (value))
+#define heddle_shuffle(value, from) __shfl_sync(0xffffffffu, (value), (from))
+
+/* Words in global memory that blocks share. */
+#define heddle_pause() __nanosleep(32)
+#define heddle_fence() __threadfence()
+#define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
+#define heddle_swap_if(word, expected, value) atomicCAS((word), (expected), (value))
+#define heddle_add(word, value)                                                                    \
+  ((uint64_t)atomicAdd((unsigned long long *)(word), (unsigned long long)(value)))
+static __device__ __forceinline__ uint64_t heddle_load_acquire(const uint64_t *word) {
+  uint64_t value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+  return value;
+}
+static __device__ __forceinline__ void heddle_store_release(uint64_t *word, uint64_t value) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
+}
+static __device__ __forceinline__ void heddle_arrive(uint64_t *word) {
+  asm volatile("red.release.gpu.global.add.u64 [%0], 1;" : : "l"(word) : "memory");
+}
+
+/* The host compilers' builtins that the shared functions call. */
+#define __builtin_fabsf fabsf
+#define __builtin_fabs fabs
+#define __builtin_sqrtf sqrtf
+#define __builtin_isnan isnan
+
+/* The bits of a number; the number of zeros before the first bit; for random.h. */
+HEDDLE_INLINE uint32_t heddle_bits(float x) { return __float_as_uint(x); }
+HEDDLE_INLINE float heddle_from_bits(uint32_t bits) { return __uint_as_float(bits); }
+#define heddle_high(a, b) __umul64hi(a, b)
+#define heddle_zeros(a) __clzll((int64_t)(a))
+#define heddle_root(a) __dsqrt_rn(a)
+#endif
+/* The end of the target's words. */
+
 #define HEDDLE_LIKELY(x) (x)
 #define HEDDLE_UNLIKELY(x) (x)
 
 /* Leaves the function with the code of `call` if that is not zero. */
 #define HEDDLE_TRY(call)                                                                           \
   do {                                                                                             \
+    HEDDLE_HERE;                                                                                   \
     int32_t heddle_code_ = (call);                                                                 \
     if (heddle_code_) return heddle_code_;                                                         \
   } while (0)
-
-#define HEDDLE_ALIGNED(bytes) __align__(bytes)
 
 /* Of hosts that change the number of units in a launch; here it is fixed. */
 typedef int32_t heddle_decide(void *crew, int32_t ask);
@@ -163,33 +233,10 @@ typedef struct heddle_about {
 } heddle_about;
 /* The end of the launch interface. */
 
-/* This lane and the number of lanes. */
-#define heddle_lane ((int64_t)threadIdx.x)
-#define heddle_lanes ((int64_t)blockDim.x)
-#define HEDDLE_UNIT_SYNC __syncthreads()
-/* The pause of a wait that spins; a host shim replaces it. */
-#ifndef HEDDLE_PAUSE
-#define HEDDLE_PAUSE __nanosleep(32)
-#endif
-
-HEDDLE_INLINE uint64_t heddle_load(const uint64_t *word) {
-  uint64_t value;
-  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
-  return value;
-}
-
-HEDDLE_INLINE void heddle_store(uint64_t *word, uint64_t value) {
-  asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
-}
-
-HEDDLE_INLINE void heddle_arrive(uint64_t *word) {
-  asm volatile("red.release.gpu.global.add.u64 [%0], 1;" : : "l"(word) : "memory");
-}
-
 /* Raises an error unless there is one. */
 HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t site, int64_t a,
                                 int64_t b) {
-  uint32_t standing = atomicCAS(&env->error->code, 0u, code);
+  uint32_t standing = heddle_swap_if(&env->error->code, 0u, code);
   if (standing) return (int32_t)standing;
   env->error->site = site;
   env->error->values[0] = a;
@@ -199,24 +246,24 @@ HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t s
 
 /* One lane's view: an error was raised, or the run was cancelled. */
 HEDDLE_INLINE int32_t heddle_look(const heddle_env *env) {
-  uint32_t code = *(volatile uint32_t *)&env->error->code;
+  uint32_t code = heddle_load_relaxed(&env->error->code);
   if (code) return (int32_t)code;
-  return *(const volatile uint32_t *)env->cancel
+  return heddle_load_relaxed(env->cancel)
              ? heddle_fail(env, HEDDLE_CANCELLED, 0, 0, 0)
              : 0;
 }
 
 /* The whole block's decision: not zero if the run stops. */
 HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
-  return __syncthreads_or(threadIdx.x == 0 ? heddle_look(env) : 0);
+  return heddle_unit_or(heddle_lane == 0 ? heddle_look(env) : 0);
 }
 
 /* Waits, in one lane, until `*word` is at least `target`. */
 HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, uint64_t target) {
-  while (heddle_load(word) < target) {
+  while (heddle_load_acquire(word) < target) {
     int32_t code = heddle_look(env);
     if (code) return code;
-    HEDDLE_PAUSE;
+    heddle_pause();
   }
   return heddle_look(env);
 }
@@ -224,68 +271,68 @@ HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, 
 /* Barrier of all blocks. Earlier writes of any block are visible to all after it. */
 HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   int32_t code = 0;
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  HEDDLE_UNIT_SYNC;
+  if (heddle_lane == 0) {
     uint64_t target = ++env->units[worker].round * (uint64_t)workers;
-    __threadfence();
+    heddle_fence();
     heddle_arrive(&env->sync->arrived);
     code = heddle_await(env, &env->sync->arrived, target);
-    __threadfence();
+    heddle_fence();
   }
-  return __syncthreads_or(code);
+  return heddle_unit_or(code);
 }
 
 /* Signals `epoch` to the blocks that wait for this one. */
 HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    heddle_store(&env->units[worker].signalled, epoch);
+  HEDDLE_UNIT_SYNC;
+  if (heddle_lane == 0) {
+    heddle_fence();
+    heddle_store_release(&env->units[worker].signalled, epoch);
   }
 }
 
 /* Waits until block `other` has signalled `epoch` or a later one. */
 HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
   int32_t code = 0;
-  if (threadIdx.x == 0) {
+  if (heddle_lane == 0) {
     code = heddle_await(env, &env->units[other].signalled, epoch);
-    __threadfence();
+    heddle_fence();
   }
-  return __syncthreads_or(code);
+  return heddle_unit_or(code);
 }
 
 /* Barrier of a team's blocks; it is that of the team's middle block, where the team is cut. */
 HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   int32_t code = 0;
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  HEDDLE_UNIT_SYNC;
+  if (heddle_lane == 0) {
     heddle_unit *unit = &env->units[first + workers / 2];
-    uint64_t met = heddle_load(&unit->met);
-    __threadfence();
-    if (atomicAdd((unsigned long long *)&unit->come, 1ull) + 1 == (unsigned long long)workers) {
-      __threadfence(); /* `met` releases the writes of all other blocks */
-      heddle_store(&unit->come, 0);
-      heddle_store(&unit->met, met + 1);
+    uint64_t met = heddle_load_acquire(&unit->met);
+    heddle_fence();
+    if (heddle_add(&unit->come, 1) + 1 == (uint64_t)workers) {
+      heddle_fence(); /* `met` releases the writes of all other blocks */
+      heddle_store_release(&unit->come, 0);
+      heddle_store_release(&unit->met, met + 1);
       code = heddle_look(env);
     } else {
       code = heddle_await(env, &unit->met, met + 1);
     }
-    __threadfence();
+    heddle_fence();
   }
-  return __syncthreads_or(code);
+  return heddle_unit_or(code);
 }
 
 /* Before iteration number `done` (from 0) of a loop: stops at the limit, or if the run stops. */
 HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
-  if (done >= env->max_iterations && threadIdx.x == 0)
+  if (done >= env->max_iterations && heddle_lane == 0)
     heddle_fail(env, HEDDLE_ITERATIONS, site, done, env->max_iterations);
   return heddle_poll(env);
 }
 
 /* Before a call that makes the stack `depth` frames deep. */
 HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t depth) {
-  if (depth > env->max_depth && threadIdx.x == 0)
+  if (depth > env->max_depth && heddle_lane == 0)
     heddle_fail(env, HEDDLE_DEPTH, site, depth, env->max_depth);
   return heddle_poll(env);
 }
@@ -293,16 +340,14 @@ HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t
 #define HEDDLE_ASSERT(holds, text) static_assert(holds, text)
 
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
-  extern "C" __device__ const heddle_about heddle_program = {                                      \
+  HEDDLE_SYMBOL heddle_about heddle_program = {                                                    \
       HEDDLE_ABI, (inputs), (outputs), (constants), (sizes), (table_len)}
 #define HEDDLE_MAIN                                                                                \
-  static __device__ int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t workers)
+  HEDDLE_FUNCTION int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
 
 HEDDLE_MAIN;
 
-extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {
-  heddle_main(&env, (int32_t)blockIdx.x, (int32_t)gridDim.x);
-}
+HEDDLE_KERNEL
 
 /* An index into an axis of this size; a negative one counts from the end. Out of range raises an error and gives 0. */
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
@@ -311,18 +356,3 @@ HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i,
   if (env) heddle_fail(env, HEDDLE_INDEX, site, i, size);
   return 0;
 }
-
-/* The host compilers' builtins that the shared functions call. */
-#define __builtin_fabsf fabsf
-#define __builtin_fabs fabs
-#define __builtin_sqrtf sqrtf
-#define __builtin_isnan isnan
-
-/* The bits of a number, and the number of bits. */
-HEDDLE_INLINE uint32_t heddle_bits(float x) { return __float_as_uint(x); }
-HEDDLE_INLINE float heddle_from_bits(uint32_t bits) { return __uint_as_float(bits); }
-
-/* For random.h. */
-#define heddle_high(a, b) __umul64hi(a, b)
-#define heddle_zeros(a) __clzll((int64_t)(a))
-#define heddle_root(a) __dsqrt_rn(a)

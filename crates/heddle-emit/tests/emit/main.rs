@@ -21,6 +21,7 @@ mod rows;
 mod sanitized;
 mod sequences;
 mod shared;
+mod simulated;
 mod snapshots;
 mod split;
 mod stops;

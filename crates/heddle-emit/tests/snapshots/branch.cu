@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 1, 0, 0, 2);
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   const int32_t across = workers < 32 ? workers : 32;
   const int32_t along = workers / across;
@@ -25,7 +25,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);

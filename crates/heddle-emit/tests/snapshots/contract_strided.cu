@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(2, 1, 0, 0, 1);
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b3) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b3) {
   (void)env, (void)worker, (void)workers;
   const int32_t across = workers < 48 ? workers : 48;
   const int32_t along = workers / across;

@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(4, 1, 0, 1, 10);
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const int64_t *__restrict__ b3, float *__restrict__ b4, const int64_t v0) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const int64_t *__restrict__ b3, float *__restrict__ b4, const int64_t v0) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -13,7 +13,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 8_ column 8 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
@@ -23,7 +23,7 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 }
 
 /* line 8_ column 8 */
-static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b5, const float *__restrict__ b6, const float *__restrict__ b7) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b5, const float *__restrict__ b6, const float *__restrict__ b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {

@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 2, 0, 0, 1);
 
 /* line 3_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -15,7 +15,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 8 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const int64_t *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const int64_t *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -28,7 +28,7 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 8 */
-static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v0 = 0; v0 < 4; v0++) {

@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 1, 0, 2, 2);
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b3, const int64_t v0) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b3, const int64_t v0) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
@@ -16,7 +16,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 10 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, float *__restrict__ b3, const int64_t v3) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, float *__restrict__ b3, const int64_t v3) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);

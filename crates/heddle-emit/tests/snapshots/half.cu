@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(2, 1, 0, 0, 3);
 
 /* line 2_ column 13 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *__restrict__ b0, float *__restrict__ b2) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *__restrict__ b0, float *__restrict__ b2) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(8, 1, worker, workers);
   const int64_t to = heddle_share(8, 1, worker + 1, workers);
@@ -17,7 +17,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 2_ column 13 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *__restrict__ b1, float *__restrict__ b3) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *__restrict__ b1, float *__restrict__ b3) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -31,7 +31,7 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 }
 
 /* line 2_ column 8 */
-static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, uint16_t *__restrict__ b5) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, uint16_t *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v0 = 0; v0 < 8; v0++) {

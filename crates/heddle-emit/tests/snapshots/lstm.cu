@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(4, 1, 1, 0, 7);
 
 /* line 3_ column 15 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -12,7 +12,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 15 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
@@ -21,7 +21,7 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 }
 
 /* line 5_ column 18 */
-static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -39,7 +39,7 @@ static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, i
 }
 
 /* line 5_ column 10 */
-static __device__ __noinline__ void op3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, const float *__restrict__ b5, const float *__restrict__ b7, float *__restrict__ b9) {
+HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, const float *__restrict__ b5, const float *__restrict__ b7, float *__restrict__ b9) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -57,7 +57,7 @@ static __device__ __noinline__ void op3(const heddle_env *env, int32_t worker, i
 }
 
 /* line 10_ column 10 */
-static __device__ __noinline__ void op4(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b6, const float *__restrict__ b9, float *__restrict__ b10) {
+HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b6, const float *__restrict__ b9, float *__restrict__ b10) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -68,7 +68,7 @@ static __device__ __noinline__ void op4(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 15 */
-static __device__ __noinline__ void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
+HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);

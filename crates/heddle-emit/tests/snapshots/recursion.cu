@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(2, 1, 0, 0, 11);
 
 /* line 6_ column 8 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
@@ -10,7 +10,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 9_ column 10 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b4) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b4) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
@@ -19,7 +19,7 @@ static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, i
 }
 
 /* line 11_ column 14 */
-static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (heddle_lane != 0) return;
@@ -40,7 +40,7 @@ static __device__ __noinline__ void op2(const heddle_env *env, int32_t worker, i
 }
 
 /* line 6_ column 8 */
-static __device__ __noinline__ void op3(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b3, const float *__restrict__ b4, const float *__restrict__ b7) {
+HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b3, const float *__restrict__ b4, const float *__restrict__ b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {

@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 2, 0, 2, 2);
 
 /* line 2_ column 11 */
-static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b2, float *__restrict__ b5, const int64_t v0, const int64_t v1) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b2, float *__restrict__ b5, const int64_t v0, const int64_t v1) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -24,7 +24,7 @@ static __device__ __noinline__ void op0(const heddle_env *env, int32_t worker, i
 }
 
 /* line 3_ column 11 */
-static __device__ __noinline__ void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v1 - 1 <= 0) return;

@@ -1,0 +1,18 @@
+/* Launches the program before it on 4 blocks of 64 lanes, with warps of 32 and 64 and 3 seeds; for each a line: the simulator's
+ * finding, its line of the text, the first word of the output. */
+int main() {
+  for (uint32_t warp = 32; warp <= 64; warp += 32)
+    for (uint64_t seed = 1; seed < 4; seed++) {
+      static int64_t out[256];
+      memset(out, 0, sizeof out);
+      heddle_simulation simulation = {4, 64, warp, 0, seed, 0, {}};
+      heddle_tensor output = {};
+      output.data = out;
+      heddle_error error = {};
+      uint32_t cancel = 0;
+      heddle_env env = {};
+      env.outputs = &output, env.error = &error, env.cancel = &cancel, env.arguments = &simulation;
+      heddle_main(&env, 0, 1);
+      printf("%d %lld %lld\n", simulation.finding, (long long)simulation.line, (long long)out[0]);
+    }
+}

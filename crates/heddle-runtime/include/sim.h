@@ -1,0 +1,513 @@
+/* A simulator of GPU programs, included before emitted CUDA text, which the host's compiler then builds as C++17.
+ *
+ * It defines the target's words (heddle-emit's prelude/cuda.h). Each GPU thread is a fiber with a stack of its own, all on the
+ * operating system's thread that calls `heddle_main`; all blocks are resident. A fiber runs until it waits at a barrier or for
+ * its warp, pauses, or ends; at an atomic or a fence it may give way. The order of blocks, warps and lanes in each round is
+ * drawn from a seed, so that a missing barrier shows in some seed.
+ *
+ * Found, and reported with the line of the text: lanes of a block at different barriers, or some of them ended (divergence);
+ * nothing can move (deadlock); nothing but pauses for many rounds (livelock). A wait that spins has to pause.
+ *
+ * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores, bounds of shared memory, time. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <ucontext.h>
+#endif
+
+#define HEDDLE_SIM 1
+
+/* What the host asks for, and the simulator's finding: `env->arguments`. */
+struct heddle_simulation {
+  uint32_t blocks, threads, warp;
+  int32_t finding; /* 0, or one of heddle_sim::Finding */
+  uint64_t seed;
+  int64_t line; /* Of the text, from 1; 0: unknown. */
+  char text[512];
+};
+
+namespace heddle_sim {
+
+enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY };
+enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, DONE };
+
+/* Bytes of a fiber's stack, and of the page below, which no access may touch. */
+constexpr size_t STACK = 256 << 10;
+/* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
+ * host raises. */
+constexpr int IDLE_ROUNDS = 1000;
+constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64;
+
+/* A place in the text: the primitive's own line and function, and the line of the call that led there, if it was noted. */
+struct Place {
+  int line, call;
+  const char *function;
+};
+
+struct Fiber {
+#if defined(__x86_64__) || defined(__aarch64__)
+  void *stack_pointer;
+#else
+  ucontext_t context;
+#endif
+  uint32_t block, lane;
+  State state;
+  uint8_t named;       /* The barrier that it waits at. */
+  uint8_t parity;      /* Of its next operation of the warp. */
+  bool has_stored;     /* Since the round began. */
+  int32_t given, vote; /* What it gives to a barrier, and what it gets. */
+  int call;            /* The line of the call that it is in. */
+  Place place;         /* Where it waits. */
+};
+
+struct Warp {
+  uint64_t slots[2][MOST_WARP];
+  uint32_t come;
+};
+
+struct Block {
+  uint32_t waiting, done;
+  int32_t vote;
+  uint32_t named_come[MOST_NAMED];
+  const void *shared_keys[MOST_SHARED];
+  void *shared[MOST_SHARED];
+};
+
+struct Grid {
+  heddle_simulation *host;
+  uint32_t blocks, threads, warp, warps;
+  uint64_t random;
+  char *stacks;
+  size_t stride;
+  Fiber *fibers;
+  Block *states;
+  Warp *all_warps;
+  uint32_t *order;
+  uint32_t left;
+  Fiber scheduler;
+  void (*body)(void *);
+  void *argument;
+};
+
+static thread_local Grid *grid;
+static thread_local Fiber *self;
+
+static inline uint32_t draw(uint32_t below) {
+  uint64_t x = grid->random;
+  x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+  grid->random = x;
+  return (uint32_t)((x >> 32) * below >> 32);
+}
+
+#if defined(__x86_64__)
+/* Saves what a call has to keep on this stack, and goes on on the other. */
+extern "C" void heddle_sim_switch(void **from, void *to);
+asm(".text\n.type heddle_sim_switch,@function\n.hidden heddle_sim_switch\n.globl heddle_sim_switch\nheddle_sim_switch:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
+    ".size heddle_sim_switch,.-heddle_sim_switch\n");
+static void switch_to(Fiber *from, Fiber *to) { heddle_sim_switch(&from->stack_pointer, to->stack_pointer); }
+static void begin_at(Fiber *fiber, char *top, void (*entry)()) {
+  void **stack = (void **)top;
+  *--stack = nullptr; /* The entry's caller; the stack is aligned as behind a call. */
+  *--stack = (void *)entry;
+  for (int i = 0; i < 6; i++) *--stack = nullptr;
+  fiber->stack_pointer = stack;
+}
+#elif defined(__aarch64__)
+extern "C" void heddle_sim_switch(void **from, void *to);
+asm(".text\n.type heddle_sim_switch,%function\n.hidden heddle_sim_switch\n.globl heddle_sim_switch\nheddle_sim_switch:\n"
+    "sub sp, sp, #160\nstp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\n"
+    "stp x25, x26, [sp, #48]\nstp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
+    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+    "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\n"
+    "ldp x25, x26, [sp, #48]\nldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
+    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+    "add sp, sp, #160\nret\n.size heddle_sim_switch,.-heddle_sim_switch\n");
+static void switch_to(Fiber *from, Fiber *to) { heddle_sim_switch(&from->stack_pointer, to->stack_pointer); }
+static void begin_at(Fiber *fiber, char *top, void (*entry)()) {
+  void **stack = (void **)(top - 160);
+  memset(stack, 0, 160);
+  stack[11] = (void *)entry;
+  fiber->stack_pointer = stack;
+}
+#else
+static void switch_to(Fiber *from, Fiber *to) { swapcontext(&from->context, &to->context); }
+static void begin_at(Fiber *fiber, char *top, void (*entry)()) {
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = top - STACK / 2;
+  fiber->context.uc_stack.ss_size = STACK / 2;
+  fiber->context.uc_link = nullptr;
+  makecontext(&fiber->context, entry, 0);
+}
+#endif
+
+/* Gives way to the scheduler. */
+static void leave(State state) {
+  Fiber *fiber = self;
+  fiber->state = state;
+  switch_to(fiber, &grid->scheduler);
+}
+
+/* Ends the run with a finding; the first one counts. Fibers are left where they are. */
+static void find(Finding finding, const Fiber &fiber, const char *what) {
+  heddle_simulation *host = grid->host;
+  if (host->finding) return;
+  const Place &at = fiber.place;
+  host->finding = finding;
+  host->line = at.call ? at.call : at.line;
+  uint32_t states[6] = {}, first = fiber.block * grid->threads;
+  for (uint32_t i = 0; i < grid->threads; i++) states[grid->fibers[first + i].state]++;
+  snprintf(host->text, sizeof host->text,
+           "%s: lane %u of block %u is in %s, line %d%s%.0d; of the block's %u lanes, %u wait at the barrier, %u at named ones,"
+           " %u for their warp, %u spin and %u have ended",
+           what, fiber.lane, fiber.block, at.function ? at.function : "the kernel", at.line,
+           at.call ? ", called from line " : "", at.call, grid->threads, states[BARRIER], states[NAMED], states[WARP],
+           states[PAUSED] + states[READY], states[DONE]);
+}
+
+static bool same_place(const Place &a, const Place &b) { return a.line == b.line && a.call == b.call; }
+
+/* Releases the fibers of a range that wait in this state. */
+static void release(uint32_t first, uint32_t count, State state, int named, int32_t vote) {
+  for (uint32_t i = first; i < first + count; i++) {
+    Fiber &fiber = grid->fibers[i];
+    if (fiber.state != state || (state == NAMED && fiber.named != named)) continue;
+    fiber.state = READY, fiber.vote = vote;
+  }
+}
+
+static int32_t unit_or(int32_t value, int line, const char *function) {
+  Fiber *fiber = self;
+  Block &block = grid->states[fiber->block];
+  fiber->place = {line, fiber->call, function};
+  block.vote |= value;
+  if (++block.waiting == grid->threads) {
+    uint32_t first = fiber->block * grid->threads;
+    for (uint32_t i = first; i < first + grid->threads; i++)
+      if (!same_place(grid->fibers[i].place, fiber->place)) {
+        fiber->state = BARRIER;
+        find(DIVERGENCE, grid->fibers[i], "lanes of a block meet at different barriers");
+        leave(BARRIER);
+      }
+    int32_t vote = block.vote;
+    block.waiting = 0, block.vote = 0;
+    fiber->state = BARRIER;
+    release(first, grid->threads, BARRIER, 0, vote);
+    leave(READY);
+  } else {
+    leave(BARRIER);
+  }
+  return fiber->vote;
+}
+
+static void named_sync(int id, uint32_t count, int line, const char *function) {
+  Fiber *fiber = self;
+  Block &block = grid->states[fiber->block];
+  fiber->place = {line, fiber->call, function};
+  fiber->named = (uint8_t)id;
+  if (++block.named_come[id % MOST_NAMED] == count) {
+    block.named_come[id % MOST_NAMED] = 0;
+    release(fiber->block * grid->threads, grid->threads, NAMED, id, 0);
+    leave(READY);
+  } else {
+    leave(NAMED);
+  }
+}
+
+/* Lanes of a warp exchange a word each; the words of all. */
+static const uint64_t *exchange(uint64_t word, int line, const char *function) {
+  Fiber *fiber = self;
+  uint32_t number = fiber->lane / grid->warp, first = number * grid->warp;
+  uint32_t lanes = grid->threads - first < grid->warp ? grid->threads - first : grid->warp;
+  Warp &warp = grid->all_warps[fiber->block * grid->warps + number];
+  fiber->place = {line, fiber->call, function};
+  uint8_t parity = fiber->parity;
+  /* The slots of one operation are read while the next one's are written. */
+  fiber->parity ^= 1;
+  warp.slots[parity][fiber->lane - first] = word;
+  if (++warp.come == lanes) {
+    warp.come = 0;
+    release(fiber->block * grid->threads + first, lanes, WARP, 0, 0);
+    leave(READY);
+  } else {
+    leave(WARP);
+  }
+  return warp.slots[parity];
+}
+
+template <class T>
+static T shuffle(T value, int64_t from, int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
+  static_assert(sizeof(T) <= 8, "one word");
+  uint64_t word = 0;
+  memcpy(&word, &value, sizeof value);
+  memcpy(&value, &exchange(word, line, function)[(uint64_t)from % grid->warp], sizeof value);
+  return value;
+}
+
+/* The number of lanes of this warp for which a condition holds; `lanes`: of how many. */
+static uint32_t count(bool holds, uint32_t &lanes, int line, const char *function) {
+  const uint64_t *words = exchange(holds, line, function);
+  uint32_t first = self->lane / grid->warp * grid->warp, number = 0;
+  lanes = grid->threads - first < grid->warp ? grid->threads - first : grid->warp;
+  for (uint32_t i = 0; i < lanes; i++) number += words[i] != 0;
+  return number;
+}
+static int32_t any(bool holds, int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
+  uint32_t lanes;
+  return count(holds, lanes, line, function) > 0;
+}
+static int32_t all(bool holds, int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
+  uint32_t lanes;
+  return count(holds, lanes, line, function) == lanes;
+}
+
+/* An array that a block shares, known by its declaration's key. */
+static void *shared(const void *key, size_t bytes) {
+  Block &block = grid->states[self->block];
+  for (int i = 0; i < MOST_SHARED; i++) {
+    if (block.shared_keys[i] == key) return block.shared[i];
+    if (block.shared_keys[i]) continue;
+    block.shared_keys[i] = key;
+    return block.shared[i] = calloc(1, bytes);
+  }
+  abort();
+}
+
+static void pause(int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
+  self->place = {line, self->call, function};
+  leave(PAUSED);
+}
+
+/* At an atomic or a fence: another fiber may come first. That is no progress, as a pause is none. */
+static void give_way() {
+  if (draw(8) == 0) leave(PAUSED);
+}
+
+static uint64_t load(const uint64_t *word) {
+  give_way();
+  return *(const volatile uint64_t *)word;
+}
+static void store(uint64_t *word, uint64_t value) {
+  give_way();
+  self->has_stored = true;
+  *(volatile uint64_t *)word = value;
+}
+static uint64_t add(uint64_t *word, uint64_t value) {
+  give_way();
+  self->has_stored = true;
+  uint64_t before = *word;
+  *(volatile uint64_t *)word = before + value;
+  return before;
+}
+
+/* The line of the call that a fiber is in, while this lives. */
+struct Here {
+  int before;
+  explicit Here(int line) : before(self->call) { self->call = line; }
+  ~Here() { self->call = before; }
+};
+
+static void run_fiber() {
+  grid->body(grid->argument);
+  self->has_stored = true;
+  grid->states[self->block].done++;
+  grid->left--;
+  leave(DONE);
+  abort();
+}
+
+/* Shuffles `count` numbers from `first` on. */
+static void shuffled(uint32_t *numbers, uint32_t count, uint32_t first) {
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t other = draw(i + 1);
+    numbers[i] = numbers[other];
+    numbers[other] = first + i;
+  }
+}
+
+/* A new order of all fibers: of blocks, of the warps of each, and of their lanes. */
+static void reorder() {
+  uint32_t blocks[1024], warps[1024], at = 0;
+  shuffled(blocks, grid->blocks, 0);
+  for (uint32_t b = 0; b < grid->blocks; b++) {
+    shuffled(warps, grid->warps, 0);
+    for (uint32_t w = 0; w < grid->warps; w++) {
+      uint32_t first = warps[w] * grid->warp;
+      uint32_t lanes = grid->threads - first < grid->warp ? grid->threads - first : grid->warp;
+      shuffled(grid->order + at, lanes, blocks[b] * grid->threads + first);
+      at += lanes;
+    }
+  }
+}
+
+/* A block whose lanes can't come together again. */
+static const Fiber *diverged() {
+  for (uint32_t b = 0; b < grid->blocks; b++) {
+    Block &block = grid->states[b];
+    const Fiber *stuck = nullptr;
+    bool moves = false;
+    for (uint32_t i = 0; i < grid->threads; i++) {
+      const Fiber &fiber = grid->fibers[b * grid->threads + i];
+      moves |= fiber.state == READY || fiber.state == PAUSED;
+      if (fiber.state != DONE) stuck = &fiber;
+    }
+    if (stuck && !moves && (block.done || block.waiting)) return stuck;
+  }
+  return nullptr;
+}
+
+static void schedule() {
+  uint32_t all = grid->blocks * grid->threads;
+  heddle_simulation *host = grid->host;
+  for (int idle = 0; grid->left && !host->finding;) {
+    reorder();
+    bool ran = false, moved = false;
+    for (uint32_t i = 0; i < all && !host->finding; i++) {
+      Fiber *fiber = &grid->fibers[grid->order[i]];
+      if (fiber->state != READY && fiber->state != PAUSED) continue;
+      ran = true;
+      fiber->has_stored = false;
+      self = fiber;
+      switch_to(&grid->scheduler, fiber);
+      moved |= fiber->state != PAUSED || fiber->has_stored;
+    }
+    idle = moved ? 0 : idle + 1;
+    if (host->finding || !grid->left || (ran && idle < IDLE_ROUNDS)) continue;
+    if (const Fiber *stuck = diverged()) {
+      find(DIVERGENCE, *stuck, "lanes of a block part at a barrier");
+      continue;
+    }
+    for (uint32_t i = 0; i < all; i++)
+      if (grid->fibers[i].state != DONE)
+        find(ran ? LIVELOCK : DEADLOCK, grid->fibers[i], ran ? "all that run spin, and nothing is stored" : "nothing can move");
+  }
+}
+
+/* Runs `body` in each fiber. */
+static void simulate(heddle_simulation *host, void (*body)(void *), void *argument) {
+  Grid all = {};
+  size_t fibers = (size_t)host->blocks * host->threads, page = (size_t)sysconf(_SC_PAGESIZE);
+  all.host = host, all.body = body, all.argument = argument;
+  all.blocks = host->blocks, all.threads = host->threads, all.warp = host->warp;
+  all.warps = (host->threads + host->warp - 1) / host->warp;
+  all.random = (host->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+  /* Seeds that follow each other begin alike. */
+  for (int i = 0; i < 16; i++) all.random ^= all.random << 13, all.random ^= all.random >> 7, all.random ^= all.random << 17;
+  all.stride = STACK + page;
+  all.left = (uint32_t)fibers;
+  all.fibers = (Fiber *)calloc(fibers, sizeof(Fiber));
+  all.states = (Block *)calloc(all.blocks, sizeof(Block));
+  all.all_warps = (Warp *)calloc((size_t)all.blocks * all.warps, sizeof(Warp));
+  all.order = (uint32_t *)calloc(fibers, sizeof(uint32_t));
+  void *stacks = mmap(nullptr, fibers * all.stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  bool fits = all.fibers && all.states && all.all_warps && all.order && stacks != MAP_FAILED;
+  for (size_t i = 0; fits && i < fibers; i++) {
+    char *stack = (char *)stacks + i * all.stride;
+    fits = mprotect(stack, page, PROT_NONE) == 0;
+    all.fibers[i].block = (uint32_t)(i / all.threads), all.fibers[i].lane = (uint32_t)(i % all.threads);
+    /* Tops of stacks lie in different cache sets. */
+    begin_at(&all.fibers[i], stack + all.stride - i % 32 * 128, run_fiber);
+  }
+  Grid *outer = grid;
+  Fiber *caller = self;
+  grid = &all;
+  if (fits) {
+    schedule();
+  } else {
+    host->finding = MEMORY;
+    snprintf(host->text, sizeof host->text, "the system gives no %zu bytes for the stacks of %zu lanes", fibers * all.stride, fibers);
+  }
+  grid = outer, self = caller;
+  for (uint32_t b = 0; all.states && b < all.blocks; b++)
+    for (int i = 0; i < MOST_SHARED; i++) free(all.states[b].shared[i]);
+  if (stacks != MAP_FAILED) munmap(stacks, fibers * all.stride);
+  free(all.fibers), free(all.states), free(all.all_warps), free(all.order);
+}
+
+/* A launch with units and a barrier of its own. Returns the code of the first error. */
+template <class Env, class Unit, class Sync>
+static int32_t launch(const Env *given, int32_t (*kernel)(const Env *, int32_t, int32_t), Unit *, Sync *) {
+  heddle_simulation *host = (heddle_simulation *)given->arguments;
+  Env env = *given;
+  void *units = nullptr, *sync = nullptr;
+  size_t bytes = host->blocks * sizeof(Unit);
+  if (posix_memalign(&units, 128, bytes) || posix_memalign(&sync, 128, sizeof(Sync))) abort();
+  env.units = (Unit *)memset(units, 0, bytes), env.sync = (Sync *)memset(sync, 0, sizeof(Sync));
+  struct Call {
+    const Env *env;
+    decltype(kernel) function;
+  } call = {&env, kernel};
+  auto body = [](void *argument) {
+    const Call *call = (const Call *)argument;
+    call->function(call->env, (int32_t)self->block, (int32_t)grid->blocks);
+  };
+  simulate(host, body, &call);
+  free(units), free(sync);
+  return host->finding ? -1 : (int32_t)env.error->code;
+}
+
+} // namespace heddle_sim
+
+#define HEDDLE_INLINE static inline
+#define HEDDLE_COLD static __attribute__((noinline, unused))
+#define HEDDLE_FUNCTION static __attribute__((noinline, unused))
+#define HEDDLE_SYMBOL extern "C" __attribute__((visibility("default"))) const
+#define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define HEDDLE_SHARED(type, name, count)                                                           \
+  static const char name##_key = 0;                                                                \
+  type *const name = (type *)heddle_sim::shared(&name##_key, sizeof(type) * (count))
+#define HEDDLE_KERNEL                                                                              \
+  extern "C" __attribute__((visibility("default"))) int32_t heddle_main(const heddle_env *env,     \
+                                                                        int32_t, int32_t) {        \
+    return heddle_sim::launch(env, heddle_unit_main, (heddle_unit *)0, (heddle_sync *)0);          \
+  }
+#define HEDDLE_HERE heddle_sim::Here heddle_here_(__LINE__)
+
+#define heddle_lane ((int64_t)heddle_sim::self->lane)
+#define heddle_lanes ((int64_t)heddle_sim::grid->threads)
+#define heddle_block ((int32_t)heddle_sim::self->block)
+#define heddle_blocks ((int32_t)heddle_sim::grid->blocks)
+
+#define HEDDLE_UNIT_SYNC ((void)heddle_sim::unit_or(0, __LINE__, __func__))
+#define heddle_unit_or(value) heddle_sim::unit_or((value), __LINE__, __func__)
+#define heddle_named_sync(id, count) heddle_sim::named_sync((id), (uint32_t)(count), __LINE__, __func__)
+#define heddle_warp ((int64_t)heddle_sim::grid->warp)
+#define heddle_warp_any(value) heddle_sim::any(value)
+#define heddle_warp_all(value) heddle_sim::all(value)
+#define heddle_shuffle(value, from) heddle_sim::shuffle((value), (from))
+
+#define heddle_pause() heddle_sim::pause()
+#define heddle_fence() heddle_sim::give_way()
+#define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
+#define heddle_load_acquire(word) heddle_sim::load(word)
+#define heddle_store_release(word, value) heddle_sim::store((word), (value))
+#define heddle_arrive(word) ((void)heddle_sim::add((word), 1))
+#define heddle_add(word, value) heddle_sim::add((word), (value))
+/* The host raises errors from another thread. */
+static inline uint32_t heddle_swap_if(uint32_t *word, uint32_t expected, uint32_t value) {
+  heddle_sim::self->has_stored = true;
+  __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return expected;
+}
+
+static inline uint32_t heddle_bits(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static inline float heddle_from_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+#define heddle_high(a, b) ((uint64_t)((unsigned __int128)(a) * (b) >> 64))
+#define heddle_zeros(a) __builtin_clzll(a)
+#define heddle_root(a) __builtin_sqrt(a)
