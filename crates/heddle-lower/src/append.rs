@@ -32,6 +32,8 @@ pub(super) struct Appends {
     pub cut: Vec<usize>,
     /// Arrays that are written over.
     pub over: Vec<Overwritten>,
+    /// Elements are written by index before or behind an append.
+    pub is_written: bool,
     /// The number of iterations has a bound, though memory is not planned for it.
     pub is_expected: bool,
 }
@@ -54,7 +56,7 @@ impl Lowerer<'_> {
         if self.is_read_late(param) {
             return appends;
         }
-        let (mut sliced, mut over, mut is_written) = (vec![], None, false);
+        let (mut sliced, mut over) = (vec![], None);
         while at != param {
             let inst = self.f.def_inst(at);
             let inst = inst.filter(|inst| self.f.regions[body].insts.contains(inst));
@@ -75,7 +77,7 @@ impl Lowerer<'_> {
                     // Elements behind it are overwritten only if there is an append.
                     over = appends.results.last().copied();
                 }
-                op if writes_into(op) => is_written = true,
+                op if writes_into(op) => appends.is_written = true,
                 _ => return Appends::default(),
             }
             at = data.args[0];
@@ -84,8 +86,10 @@ impl Lowerer<'_> {
                 .over
                 .extend(over.map(|append| Overwritten { array, cut, append }));
         }
-        // A write would have to know which elements are cut.
-        match is_written && !sliced.is_empty() {
+        // Writes stay in the array if its elements never move, and none is cut.
+        let rank = self.f.ty(param).as_tensor().and_then(|t| t.rank());
+        let is_inner = (1..rank.unwrap_or(0)).any(|axis| self.changes(param, axis));
+        match appends.is_written && (is_inner || !sliced.is_empty()) {
             true => Appends::default(),
             false => appends,
         }
@@ -260,6 +264,10 @@ impl Lowerer<'_> {
         let [whole, parts @ ..] = args else {
             return self.fail(Cause::Form("a concatenation of nothing"));
         };
+        // A write that some reader comes behind went to other memory.
+        if grown.is_written && !self.lies_in(whole, grown) {
+            return self.reads_late(grown.param);
+        }
         let along = grown.axes.iter().find(|a| a.axis == axis);
         let along = along.filter(|a| a.room.is_none());
         if let Some((limit, _)) = along.and_then(|a| a.limit.zip(a.stated)) {

@@ -61,6 +61,8 @@ pub(super) struct Grown {
     pub axes: Vec<Axis>,
     /// Arrays that appends write over.
     pub over: Vec<Overwritten>,
+    /// Iterations also write to its elements by index.
+    pub is_written: bool,
 }
 
 /// An axis whose size changes.
@@ -235,6 +237,7 @@ impl Lowerer<'_> {
             order,
             axes,
             over: appends.over.clone(),
+            is_written: appends.is_written,
         };
         self.store_from(first, &grown, None);
         let sizes = grown.axes.iter().map(|a| self.program.pool.local(a.size));
@@ -318,7 +321,7 @@ impl Lowerer<'_> {
     }
 
     /// True if a value lies at the array's place: it is the array, or begins where it begins.
-    fn lies_in(&self, val: &Val, grown: &Grown) -> bool {
+    pub(super) fn lies_in(&self, val: &Val, grown: &Grown) -> bool {
         let pool = &self.program.pool;
         let first =
             |b: &(ExprId, ExprId)| (pool.as_int(b.0), pool.as_int(b.1)) == (Some(0), Some(1));

@@ -68,6 +68,18 @@ fn writes_between_appends_stay_in_the_array() {
         put("%c")
     );
     assert_eq!(copies(&next), 1);
+    // An append along an inner axis leaves gaps, or moves elements.
+    let program = lowered(
+        "fn @main(%x: f32[m,n], %go: bool[]) -> (%y: f32[?,?]) {
+           %y = loop %i while %go carry (%a: f32[?,?] = %x) {
+             %c = concat(%a, reduce(%a, kind=sum, axes=[1], keep=true), axis=1)
+             %b = scatter_nd(%c, [[0]]: i64[1,1], slice(%c, [-1], [9223372036854775807], [1], axes=[0]))
+             continue while lt(reduce(%b, kind=max, axes=[0,1], keep=false), 9.0) carry %b
+           }
+           return %y
+         }",
+    );
+    assert_eq!(exchanges(&program), 1);
 }
 
 #[test]
