@@ -9,7 +9,7 @@ use crate::opt_common::drawn::drawn;
 use crate::opt_common::many::{alone, compare, gathered};
 use crate::opt_common::{costs, recursions};
 use heddle_machine::Machine;
-use heddle_opt::{LevelOptions, TransformOptions, level_recursion, optimize, transform};
+use heddle_opt::{LevelOptions, Pace, TransformOptions, level_recursion, optimize, transform};
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{BuildOptions, Sanitizer};
 
@@ -22,8 +22,13 @@ fn case(seed: u64) -> Result<Case, String> {
     let mut module = batch.module;
     optimize(&mut module);
     // Products of these sizes gain nothing by levels.
+    let pace = Pace {
+        share: 1.0,
+        ahead: 5,
+    };
     let always = LevelOptions {
         always: true,
+        streams: (seed / 12 % 2 == 1).then_some(pace),
         ..LevelOptions::USUAL
     };
     if seed % 4 < 3 {

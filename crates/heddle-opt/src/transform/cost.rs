@@ -29,6 +29,9 @@ const STREAMING: f64 = 0.9;
 /// together.
 const CALL_STARTS: f64 = 90.0;
 
+/// Units that the rows of a batch occupy, however few columns its products have.
+const FEW_UNITS: usize = 2;
+
 /// Barriers of a level: its operators depend on each other.
 const LEVEL_BARRIERS: f64 = 6.0;
 
@@ -49,6 +52,12 @@ pub struct CostModel {
     pub unknown: f64,
     /// Units that may work on different layers of a stack at the same time; 1: none.
     pub units: usize,
+    /// Units that early work of a recursion may be streamed over, beside its levels: all of the
+    /// machine; 1: it is not streamed.
+    pub streamed: usize,
+    /// Columns of a product that are not worth another unit: those of a kernel's tile, or enough
+    /// for a unit's lanes at the assumed number of rows.
+    pub tile: f64,
     /// Bytes of a layer's weights that stay near one unit from step to step.
     pub near: f64,
     /// Bytes of weights that stay in the memories near all units from call to call.
@@ -78,6 +87,8 @@ impl CostModel {
             chunk: CHUNK * machine.whole_bytes(cache),
             unknown: UNKNOWN_SIZE,
             units: 1,
+            streamed: if units > FEW_UNITS { units } else { 1 },
+            tile: tile(machine),
             near: MOST_NEAR.min(NEAR * machine.whole_bytes(near) / units as f64),
             near_all: machine.whole_bytes(near),
             near_rate: STREAMING * machine.whole_rate(near),
@@ -123,6 +134,17 @@ impl CostModel {
     }
 }
 
+/// Columns of a product of `f32` for one unit.
+fn tile(machine: &Machine) -> f64 {
+    let float = Scalar::float(32);
+    let kernels = machine.kernels.iter();
+    let own = kernels.filter(|k| k.scalars.is_empty() || k.scalars.contains(&float));
+    let bytes = own.map(|k| k.tile.column_bytes).max().unwrap_or(0);
+    let columns = bytes as f64 * 8.0 / float.bits as f64;
+    let lanes = machine.lanes() as f64 / UNKNOWN_SIZE;
+    columns.max(lanes).max(1.0)
+}
+
 /// The size of an axis; `unknown` if it is dynamic.
 fn size(dim: &Dim, unknown: f64) -> f64 {
     dim.as_const().map_or(unknown, |n| n as f64)
@@ -149,6 +171,8 @@ mod tests {
             chunk: (4 << 20) as f64,
             unknown: UNKNOWN_SIZE,
             units: 1,
+            streamed: 1,
+            tile: 16.0,
             near: (256 << 10) as f64,
             near_all: (1 << 20) as f64,
             near_rate: 180.0,
@@ -166,6 +190,7 @@ mod tests {
             (many.flops, many.near),
             (32.0 * expected.flops, expected.near)
         );
+        assert_eq!((many.streamed, many.tile), (64, expected.tile));
         assert!(many.weights < 8.0 * expected.weights && many.level > 10.0 * expected.level);
     }
 

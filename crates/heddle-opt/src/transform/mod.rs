@@ -47,7 +47,7 @@ pub use flatten_sequences::{
 };
 pub use hoist_invariant::hoist_invariant;
 pub use level_loops::level_loops;
-pub use level_recursion::{LevelOptions, level_recursion};
+pub use level_recursion::{LevelOptions, Pace, level_recursion};
 pub use list_scans::list_scans;
 pub use merge_branches::merge_branches;
 pub use open_optionals::{OptionalPorts, open_optional_ports, open_optionals};

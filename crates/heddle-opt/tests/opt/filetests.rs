@@ -8,9 +8,11 @@ use std::path::Path;
 
 use crate::common::{costs, draw_inputs, machine, same_but_for_sums, same_outcome};
 use heddle_ir::{Module, text, verify::verify};
+use heddle_machine::Machine;
 use heddle_opt::{
-    BatchOptions, CostModel, Edit, Form, Stats, TransformOptions, Transformation,
-    batch_instances_with, distribute_loops, find_pass, optimize, rule_names, transform,
+    BatchOptions, CostModel, Edit, Form, LevelOptions, Stats, TransformOptions, Transformation,
+    batch_instances_with, distribute_loops, find_pass, level_recursion, optimize, rule_names,
+    transform,
 };
 
 /// Stands for [`pipeline_layers`].
@@ -18,6 +20,9 @@ const PIPELINE_LAYERS: &str = "pipeline_layers";
 
 /// Stands for [`batch_instances_with`], which changes the entry's parameters.
 const BY_FRAMES: &str = "by_frames";
+
+/// Stands for [`level_recursion`] on a machine of many units.
+const MANY_UNITS: &str = "level_recursion_of_many_units";
 
 const OUTPUT: &str = "\n// ---- output\n";
 
@@ -61,7 +66,7 @@ fn filetests() {
     let edits = Edit::ALL.iter().filter(|edit| **edit != Edit::BoundSize);
     let edits = edits.map(|edit| edit.name());
     let names = rule_names().chain(edits).chain(transformations);
-    let names = names.chain([PIPELINE_LAYERS]);
+    let names = names.chain([PIPELINE_LAYERS, MANY_UNITS]);
     let untested: Vec<_> = names.filter(|name| !fired.contains(*name)).collect();
     assert!(untested.is_empty(), "no test shows these: {untested:?}");
 }
@@ -88,6 +93,10 @@ fn run(input: &str, fired: &mut BTreeSet<String>) -> Result<String, String> {
             (_, _, Some(pass)) => pass.run(&mut module, &costs()),
             (PIPELINE_LAYERS, ..) => pipeline_layers(&mut module),
             (BY_FRAMES, ..) => by_frames(&mut module)?,
+            (MANY_UNITS, ..) => {
+                let costs = CostModel::of(&Machine::reference_host(64));
+                level_recursion(&mut module, &LevelOptions::USUAL, &costs)
+            }
             _ => return Err(format!("there is no pass {name}")),
         };
         if made.total() > 0 {

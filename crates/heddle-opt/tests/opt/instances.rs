@@ -10,7 +10,7 @@ use crate::common::{self, assert_same};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Tensor, text, verify::verify};
 use heddle_opt::Form::{self, Ragged, Shared, Stacked};
-use heddle_opt::{LevelOptions, batch_instances, inline_calls, level_recursion, optimize};
+use heddle_opt::{LevelOptions, Pace, batch_instances, inline_calls, level_recursion, optimize};
 
 /// The ops of a program by hand that are evaluated for one instance after the other.
 fn one_by_one(program: &str, forms: &[Form], instances: &[Vec<Datum>]) -> Vec<&'static str> {
@@ -308,7 +308,7 @@ fn trees_of_all_instances_are_one_forest() {
 }
 
 /// Logits of the roots, and a sum of losses over all nodes, for many trees together, whose roots are
-/// leaves and inner nodes; no trees, too.
+/// leaves and inner nodes; no trees, too. Products of inputs before the levels, and beside them.
 #[test]
 fn late_results_of_a_forest() {
     let program = "
@@ -339,19 +339,30 @@ fn @node(%left: i64[n], %right: i64[n], %table: f32[v,2], %w: f32[4,2], %k: i64[
     let forms = [Ragged, Ragged, Shared, Shared];
     let mut batch = batch_instances(&module, &forms).expect("batches").module;
     optimize(&mut batch);
-    let trees: [[&[i64]; 2]; 5] = [
+    let trees: [[&[i64]; 2]; 7] = [
         [&[-1], &[-1]],
         [&[-1, -1, 0, -1, 2], &[-1, -1, 1, -1, 3]],
         [&[-1, -1, 0], &[-1, -1, 1]],
         [&[-1], &[-1]],
         [&[-1, 0, 1, 2], &[-1, 0, 1, 0]],
+        [&[-1, -1, 0, 2, 3], &[-1, -1, 1, 1, 0]],
+        [&[-1, -1, 0, -1, -1, 3, 5], &[-1, -1, 1, -1, -1, 4, 2]],
     ];
-    for rows in [24, 2, 1] {
+    let pace = |share, ahead| Some(Pace { share, ahead });
+    for (rows, streams) in [
+        (24, None),
+        (2, None),
+        (1, None),
+        (24, pace(4.0, 24)),
+        (2, pace(1.0, 5)),
+        (1, pace(0.0, 0)),
+    ] {
         let mut leveled = batch.clone();
         let policy = LevelOptions {
             batch: rows,
             always: true,
             width: 0.0,
+            streams,
             ..LevelOptions::USUAL
         };
         level_recursion(&mut leveled, &policy, &common::costs());

@@ -4,8 +4,9 @@
 use crate::common::{Random, assert_same, costs, machine};
 use heddle_interp::{Options, run};
 use heddle_ir::{DType, Datum, Module, Op, Tensor, text, verify::verify};
+use heddle_machine::Machine;
 use heddle_opt::{
-    CostModel, LevelOptions, Stats, TransformOptions, level_recursion, optimize, transform,
+    CostModel, LevelOptions, Pace, Stats, TransformOptions, level_recursion, optimize, transform,
 };
 
 /// Programs on `l, r: i64[n]` (children, -1: none), `x: f32[n,3]`, `w: f32[6,3]` and a root.
@@ -299,51 +300,239 @@ fn inputs(left: &[i64], right: &[i64], root: i64, random: &mut Random) -> Vec<Da
     tensors.map(Datum::Tensor).to_vec()
 }
 
+/// Paces of early work beside the levels: nothing ahead of the next batch, and more or fewer rows
+/// ahead than a batch has.
+const PACES: [Pace; 3] = [
+    Pace {
+        share: 0.0,
+        ahead: 0,
+    },
+    Pace {
+        share: 1.0,
+        ahead: 5,
+    },
+    Pace {
+        share: 4.0,
+        ahead: 24,
+    },
+];
+
+/// Levels whatever they cost.
+const ALWAYS: LevelOptions = LevelOptions {
+    always: true,
+    width: 0.0,
+    ..LevelOptions::USUAL
+};
+
 #[test]
 fn same_results_without_calls() {
     for (name, program) in PROGRAMS {
         for (k, batch) in [24, 1, 3].into_iter().enumerate() {
-            let (before, after, stats) = leveled(
-                &format!("{MAIN}{program}"),
-                &LevelOptions {
+            let options = LevelOptions { batch, ..ALWAYS };
+            same_results(name, program, &options, k as u64);
+        }
+    }
+}
+
+/// The results of a program by levels are those by calls, for trees and graphs of many shapes.
+fn same_results(name: &str, program: &str, level_options: &LevelOptions, seed: u64) {
+    let (before, after, stats) = leveled(&format!("{MAIN}{program}"), level_options);
+    assert!(stats.total() > 0, "{name} was not changed");
+    let mut optimized = after.clone();
+    let report = optimize(&mut optimized).total();
+    assert!(report.rejected.is_empty(), "{name}: {report:?}");
+    let mut random = Random(seed);
+    for n in [1, 2, 3, 5, 9, 33, 64] {
+        for (shape, shared) in [(0, false), (1, false), (2, false), (2, true)] {
+            // Call by call, nodes that several call take exponential time.
+            if n > 12 && (shared || name.contains("three calls")) {
+                continue;
+            }
+            let (left, right, root) = children(n, shape, shared, &mut random);
+            let inputs = inputs(&left, &right, root, &mut random);
+            let what = format!("{name}, {level_options:?}, {left:?} {right:?} {root}");
+            let expected = run(&before, &inputs, &options());
+            let expected = expected.unwrap_or_else(|e| panic!("{what}: {e}"));
+            // Nothing is left to the original function: it would exceed this depth.
+            let shallow = Options {
+                max_depth: 2,
+                ..options()
+            };
+            for module in [&after, &optimized] {
+                let found = run(module, &inputs, &shallow);
+                let found =
+                    found.unwrap_or_else(|e| panic!("{what}: {e}\n{}", text::print(module)));
+                assert_same(&expected, &found, &what);
+            }
+        }
+    }
+}
+
+/// Programs with early work.
+const EARLY: &[(&str, &str)] = &[
+    (
+        "kinds in any order, of which two have early work",
+        "(%y: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %b = gather(%r, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield %own
+  } else {
+    %p: f32[3] = call @f(%l, %r, %x, %w, %a)
+    %v: f32[3] = if eq(mod(%b, 3), 0) {
+      %q: f32[3] = call @f(%l, %r, %x, %w, %b)
+      %e = dot(unsqueeze(concat(%own, %own, axis=0), axes=[0]), %w)
+      %z = add(%e, dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w))
+      yield squeeze(%z, axes=[0])
+    } else {
+      %u: f32[3] = if eq(mod(%b, 3), 1) {
+        %q: f32[3] = call @f(%l, %r, %x, %w, %b)
+        %e = dot(unsqueeze(concat(%own, neg(%own), axis=0), axes=[0]), %w)
+        yield mul(squeeze(%e, axes=[0]), add(%p, %q))
+      } else {
+        %c = dot(unsqueeze(concat(%p, %p, axis=0), axes=[0]), %w)
+        yield squeeze(%c, axes=[0])
+      }
+      yield %u
+    }
+    yield tanh(%v)
+  }
+  return %y
+}",
+    ),
+    (
+        "early rows with an axis of dynamic size, and integers",
+        "(%y: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield %own
+  } else {
+    %p: f32[3] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[3] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %e = dot(mul(%x, %own), slice(%w, [0], [3], [1], axes=[0]))
+    %i = cast(dot(unsqueeze(concat(%own, %own, axis=0), axes=[0]), %w), to=i64)
+    %s = reduce(mul(%e, %p), kind=sum, axes=[0], keep=false)
+    %t = cast(add(squeeze(%i, axes=[0]), cast(%q, to=i64)), to=f32)
+    yield tanh(add(%s, %t))
+  }
+  return %y
+}",
+    ),
+    (
+        "early rows of a size that nothing names",
+        "(%y: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  return %y
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield %own
+  } else {
+    %p: f32[3] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[3] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %at = gather(nonzero(gt(gather(%x, 0, axis=1), 0.0)), 0, axis=0)
+    %e = dot(mul(gather(%x, %at, axis=0), %own), slice(%w, [0], [3], [1], axes=[0]))
+    %s = reduce(mul(%e, %p), kind=sum, axes=[0], keep=false)
+    yield tanh(add(%s, %q))
+  }
+  return %y
+}",
+    ),
+    (
+        "early work in two functions",
+        "(%y: f32[3], %z: f32[3]) {
+  %y: f32[3] = call @f(%l, %r, %x, %w, %root)
+  %z: f32[3] = call @g(%root, %x, %r, %w, %l)
+  return %y, %z
+}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[]) -> (%y: f32[3]) {
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %y: f32[3] = if lt(%a, 0) {
+    yield %own
+  } else {
+    %p: f32[3] = call @g(%a, %x, %r, %w, %l)
+    %q: f32[3] = call @g(gather(%r, %n, axis=0), %x, %r, %w, %l)
+    %e = dot(unsqueeze(concat(%own, %own, axis=0), axes=[0]), %w)
+    yield max(%p, add(%q, squeeze(%e, axes=[0])))
+  }
+  return %y
+}
+fn @g(%k: i64[], %v: f32[m,3], %b: i64[m], %w: f32[6,3], %a: i64[m]) -> (%y: f32[3]) {
+  %i = gather(%a, %k, axis=0)
+  %own = gather(%v, %k, axis=0)
+  %e = tanh(dot(unsqueeze(concat(%own, neg(%own), axis=0), axes=[0]), %w))
+  %y: f32[3] = if ge(%i, 0) {
+    %p: f32[3] = call @f(%a, %b, %v, %w, %i)
+    %q: f32[3] = call @g(gather(%b, %k, axis=0), %v, %b, %w, %a)
+    %c = dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w)
+    yield squeeze(add(%c, %e), axes=[0])
+  } else {
+    yield squeeze(neg(%e), axes=[0])
+  }
+  return %y
+}",
+    ),
+];
+
+/// Early work beside the levels gives the same as before them, at any pace.
+#[test]
+fn same_results_with_early_work_beside_the_levels() {
+    let some = PROGRAMS.iter().filter(|(name, _)| {
+        name.starts_with("products of inputs") || name.starts_with("two functions with late")
+    });
+    for (name, program) in some.chain(EARLY) {
+        let in_loops = |options: &LevelOptions| {
+            let (_, after, _) = leveled(&format!("{MAIN}{program}"), options);
+            contractions(&after, "f.levels").0
+        };
+        for (k, pace) in PACES.into_iter().enumerate() {
+            for batch in [1, 2, 24] {
+                let options = LevelOptions {
                     batch,
-                    always: true,
-                    width: 0.0,
-                    ..LevelOptions::USUAL
-                },
-            );
-            assert!(stats.total() > 0, "{name} was not changed");
-            let mut optimized = after.clone();
-            let report = optimize(&mut optimized);
-            assert!(
-                report.total().rejected.is_empty(),
-                "{name}: {:?}",
-                report.total()
-            );
-            let mut random = Random(k as u64);
-            for n in [1, 2, 3, 5, 9, 33, 64] {
-                for (shape, shared) in [(0, false), (1, false), (2, false), (2, true)] {
-                    // Call by call, nodes that several call take exponential time.
-                    if n > 12 && (shared || name.contains("three calls")) {
-                        continue;
-                    }
-                    let (left, right, root) = children(n, shape, shared, &mut random);
-                    let inputs = inputs(&left, &right, root, &mut random);
-                    let what = format!("{name}, {left:?} {right:?} {root}");
-                    let expected = run(&before, &inputs, &options());
-                    let expected = expected.unwrap_or_else(|e| panic!("{what}: {e}"));
-                    // Nothing is left to the original function: it would exceed this depth.
-                    let shallow = Options {
-                        max_depth: 2,
-                        ..options()
-                    };
-                    for module in [&after, &optimized] {
-                        let found = run(module, &inputs, &shallow);
-                        let found = found
-                            .unwrap_or_else(|e| panic!("{what}: {e}\n{}", text::print(module)));
-                        assert_same(&expected, &found, &what);
-                    }
-                }
+                    streams: Some(pace),
+                    ..ALWAYS
+                };
+                same_results(name, program, &options, k as u64);
+                // Rows of a size that nothing names are evaluated before the levels.
+                let is_beside = in_loops(&options) > in_loops(&ALWAYS);
+                assert_eq!(is_beside, !name.contains("nothing names"), "{name}");
+            }
+        }
+    }
+}
+
+/// Chains have levels of one node: each iteration has one row, and prepares the next.
+#[test]
+fn chains_with_early_work_beside_the_levels() {
+    let mut random = Random(4);
+    for (name, program) in EARLY {
+        let source = format!("{MAIN}{program}");
+        for pace in PACES {
+            let streams = Some(pace);
+            let (before, after, _) = leveled(&source, &LevelOptions { streams, ..ALWAYS });
+            for n in [2, 3, 50] {
+                let (left, right, root) = chain(n);
+                let inputs = inputs(&left, &right, root, &mut random);
+                let expected = run(&before, &inputs, &options()).expect("a chain");
+                let shallow = Options {
+                    max_depth: 2,
+                    ..options()
+                };
+                let found = run(&after, &inputs, &shallow).expect("a chain by levels");
+                assert_same(&expected, &found, &format!("{name}, {pace:?}, {n} nodes"));
             }
         }
     }
@@ -362,6 +551,10 @@ fn same_outcome_on_any_numbers() {
         PROGRAMS
             .iter()
             .for_each(|(name, program)| same_outcomes(name, program, &options));
+    }
+    let streams = Some(PACES[1]);
+    for (name, program) in EARLY {
+        same_outcomes(name, program, &LevelOptions { streams, ..walked });
     }
 }
 
@@ -563,12 +756,14 @@ fn paths_without_nodes_do_not_fail() {
     yield %y, %y";
     let usual = "%h = tanh(dot(concat(%p, %q, axis=1), %w))
     yield %h, %h";
-    let always = LevelOptions {
-        always: true,
-        width: 0.0,
-        ..LevelOptions::USUAL
-    };
-    for (leaf, node) in [(leaf, usual), (usual_leaf, early), (usual_leaf, late)] {
+    for (leaf, node, streams) in [
+        (leaf, usual, None),
+        (usual_leaf, early, None),
+        (usual_leaf, late, None),
+        (usual_leaf, early, Some(PACES[0])),
+        (usual_leaf, early, Some(PACES[1])),
+        (usual_leaf, early, Some(PACES[2])),
+    ] {
         let source = format!(
             "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %root: i64[], %tag: i64[n], %bad: i64[]) -> (%h: f32[1,3], %o: f32[1,3]) {{
   %h, %o = call @f(%l, %r, %x, %w, %root, %tag, %bad)
@@ -587,7 +782,7 @@ fn @f(%l: i64[n], %r: i64[n], %x: f32[n,3], %w: f32[6,3], %n: i64[], %tag: i64[n
   return %h, %o
 }}"
         );
-        let (before, after, stats) = leveled(&source, &always);
+        let (before, after, stats) = leveled(&source, &LevelOptions { streams, ..ALWAYS });
         assert!(!stats.reasons.is_empty(), "{source}");
         let mut random = Random(5);
         for (tags, bad) in [(0, 99), (1, 2), (1, 99)] {
@@ -651,6 +846,57 @@ fn early_and_late_products_leave_the_levels() {
             contractions(&after, "f.levels"),
             (inner, outer),
             "{name}: {}",
+            text::print(&after)
+        );
+    }
+}
+
+/// A recursion whose levels and early work have products of so many columns.
+fn of_width(columns: usize) -> String {
+    let (d, both) = (columns, 2 * columns);
+    format!(
+        "fn @main(%l: i64[n], %r: i64[n], %x: f32[n,{d}], %w: f32[{both},{d}], %root: i64[]) -> (%h: f32[{d}]) {{
+  %h: f32[{d}] = call @f(%l, %r, %x, %w, %root)
+  return %h
+}}
+fn @f(%l: i64[n], %r: i64[n], %x: f32[n,{d}], %w: f32[{both},{d}], %n: i64[]) -> (%h: f32[{d}]) {{
+  %a = gather(%l, %n, axis=0)
+  %own = gather(%x, %n, axis=0)
+  %h: f32[{d}] = if lt(%a, 0) {{
+    yield %own
+  }} else {{
+    %p: f32[{d}] = call @f(%l, %r, %x, %w, %a)
+    %q: f32[{d}] = call @f(%l, %r, %x, %w, gather(%r, %n, axis=0))
+    %e = dot(unsqueeze(concat(%own, %own, axis=0), axes=[0]), %w)
+    %z = add(%e, dot(unsqueeze(concat(%p, %q, axis=0), axes=[0]), %w))
+    yield tanh(squeeze(%z, axes=[0]))
+  }}
+  return %h
+}}"
+    )
+}
+
+/// Early work goes beside the levels where these leave units idle: on many units, where the products
+/// of a level have fewer tiles of columns.
+#[test]
+fn narrow_levels_leave_units_to_early_work() {
+    for (units, columns, is_beside) in [
+        (2, 16, false),
+        (2, 128, false),
+        (2, 256, false),
+        (64, 256, true),
+        (64, 1024, false),
+    ] {
+        let costs = CostModel::of(&Machine::reference_host(units));
+        let source = of_width(columns);
+        let (_, after, stats) = leveled_by(&source, &LevelOptions::USUAL, &costs);
+        assert!(stats.total() > 0, "{units} units, {columns} columns");
+        // In the loop, besides the level's; and in front of it, all or those of the first batch.
+        let expected = if is_beside { (2, 1) } else { (1, 1) };
+        assert_eq!(
+            contractions(&after, "f.levels"),
+            expected,
+            "{units} units, {columns} columns: {}",
             text::print(&after)
         );
     }

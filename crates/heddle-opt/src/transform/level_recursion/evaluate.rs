@@ -4,7 +4,8 @@
 //! path through the function for all its rows, and appends its results to those of earlier batches.
 //! A batch has a dynamic number of rows: a group of states in parts of equal size, which have at
 //! most [`Policy::rows`], so that all arrays have bounds. In front of that loop and behind it, work
-//! that needs no level of its own is evaluated for all states at once ([`Stages`]).
+//! that needs no level of its own is evaluated for all states at once ([`Stages`]), or in the loop
+//! beside the levels ([`stream`](super::stream)).
 
 use std::collections::HashMap;
 
@@ -14,6 +15,7 @@ use heddle_ir::{DType, Dim, FuncBuilder, Op, Type, Value};
 use super::analyze::{Recursion, is_costly};
 use super::rows::{Known, Rows, States, Which, if_any, zeros};
 use super::stages::{Stage, Stages};
+use super::stream::Streamed;
 use super::walk::Walk;
 use crate::batch::{Batched, Refusal, Result};
 
@@ -38,7 +40,7 @@ struct Store {
 }
 
 /// Gives sizes as a vector, `i64[k]`.
-type SizesOf<'a> = &'a mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>;
+pub(super) type SizesOf<'a> = &'a mut dyn FnMut(&mut FuncBuilder, &[Dim]) -> Result<Value>;
 
 /// By member and result: the number of the store, if all states have it.
 type StoreOf = Vec<Vec<Option<usize>>>;
@@ -65,16 +67,20 @@ pub fn evaluate(
         lists: vec![None; recursion.kinds.len()],
     };
     let plans = policy.stages.plans.iter().enumerate();
+    let mut streamed = vec![];
     for (k, plan) in plans.clone() {
-        evaluation.all_of_kind(b, k, &plan.early, sizes)?;
+        match plan.streams {
+            Some(_) => streamed.extend(evaluation.streamed(b, k, sizes)?),
+            None => evaluation.all_of_kind(b, k, &plan.early, sizes)?,
+        }
     }
-    evaluation.by_levels(b, Stage::First)?;
+    evaluation.by_levels(b, Stage::First, &streamed, sizes)?;
     (0..recursion.kinds.len()).for_each(|k| evaluation.know_results(k));
     if policy.stages.has(Stage::Again) {
         for (k, plan) in plans {
             evaluation.all_of_kind(b, k, &plan.between, sizes)?;
         }
-        evaluation.by_levels(b, Stage::Again)?;
+        evaluation.by_levels(b, Stage::Again, &[], sizes)?;
     }
     let mut late = match policy.stages.has(Stage::Roots) {
         true => evaluation.of_roots(b, sizes)?,
@@ -124,19 +130,28 @@ fn stores(
 }
 
 /// An evaluation as far as it has come.
-struct Evaluation<'a, 'm> {
-    recursion: &'a Recursion<'m>,
-    walk: &'a Walk,
-    policy: &'a Policy,
+pub(super) struct Evaluation<'a, 'm> {
+    pub(super) recursion: &'a Recursion<'m>,
+    pub(super) walk: &'a Walk,
+    pub(super) policy: &'a Policy,
     stores: &'a [Store],
     of: &'a [Vec<Option<usize>>],
     params: &'a [Value],
     /// By store: results of all states.
     arrays: Vec<Option<Value>>,
     /// By kind.
-    known: Vec<HashMap<Value, Known>>,
+    pub(super) known: Vec<HashMap<Value, Known>>,
     /// By kind: the places of its states, and by place the number of states of the kind before it.
-    lists: Vec<Option<[Value; 2]>>,
+    pub(super) lists: Vec<Option<[Value; 2]>>,
+}
+
+/// A pass by levels.
+pub(super) struct Pass<'a> {
+    stage: Stage,
+    /// The stores that it fills.
+    own: &'a [usize],
+    /// The kinds of its states.
+    kinds: &'a [usize],
 }
 
 impl Evaluation<'_, '_> {
@@ -153,7 +168,7 @@ impl Evaluation<'_, '_> {
     }
 
     /// Evaluates values for all states of a kind.
-    fn all_of_kind(
+    pub(super) fn all_of_kind(
         &mut self,
         b: &mut FuncBuilder,
         k: usize,
@@ -205,7 +220,7 @@ impl Evaluation<'_, '_> {
 
     /// Rows of values of these types, one for each of some states of a kind, evaluated only if there
     /// are some, unless that cannot fail without.
-    fn of_kind_if_any(
+    pub(super) fn of_kind_if_any(
         &self,
         b: &mut FuncBuilder,
         k: usize,
@@ -228,7 +243,7 @@ impl Evaluation<'_, '_> {
     }
 
     /// The list of the states of a kind; none if there is but one kind.
-    fn list(&mut self, b: &mut FuncBuilder, k: usize) -> Result<Option<[Value; 2]>> {
+    pub(super) fn list(&mut self, b: &mut FuncBuilder, k: usize) -> Result<Option<[Value; 2]>> {
         if self.lists.len() > 1 && self.lists[k].is_none() {
             let marks = self.marks(b, k)?;
             let holds = b.cast(DType::Bool, marks)?;
@@ -251,6 +266,13 @@ impl Evaluation<'_, '_> {
         let holds = self.is_kind(b, self.walk.kind, k)?;
         let holds = b.binary(BinaryOp::And, holds, has_place)?;
         Ok(b.cast(DType::I64, holds)?)
+    }
+
+    /// The number of states of a kind.
+    fn count(&self, b: &mut FuncBuilder, k: usize) -> Result<Value> {
+        let marks = self.marks(b, k)?;
+        let (axes, keep, kind) = (vec![0], false, ReduceOp::Sum);
+        Ok(b.op1(Op::Reduce { kind, axes, keep }, &[marks])?)
     }
 
     fn is_kind(&self, b: &mut FuncBuilder, kinds: Value, k: usize) -> Result<Value> {
@@ -322,51 +344,96 @@ impl Evaluation<'_, '_> {
         Ok(results)
     }
 
-    /// A pass over all states by levels.
-    fn by_levels(&mut self, b: &mut FuncBuilder, stage: Stage) -> Result<()> {
+    /// A pass over all states by levels, with early work beside them.
+    fn by_levels(
+        &mut self,
+        b: &mut FuncBuilder,
+        stage: Stage,
+        streamed: &[Streamed],
+        sizes: SizesOf,
+    ) -> Result<()> {
         let own = (0..self.stores.len()).filter(|&s| self.stores[s].stage == stage);
         let own: Vec<usize> = own.collect();
-        let mut initial = vec![];
+        let mut arrays = vec![];
         for &s in &own {
             let Store { row, sizes, .. } = &self.stores[s];
-            initial.push(zeros(b, row, *sizes, self.walk.len)?);
+            arrays.push(zeros(b, row, *sizes, self.walk.len)?);
         }
-        let (first, kinds) = self.first_level(b, stage, &own, &mut initial)?;
-        let go = b.compare(CompareOp::Lt, first, self.walk.count)?;
+        let (first, kinds) = self.first_level(b, stage, &own, &mut arrays)?;
+        let own = &own[..];
+        let pass = |kinds| Pass { stage, own, kinds };
+        let arrays = if streamed.is_empty() {
+            self.batches(b, &pass(&kinds), [first, self.walk.count], arrays)?
+        } else {
+            // Kinds without calls have no early work, so their batches need no streaming.
+            let has_calls = |k: &usize| !self.recursion.kinds[*k].calls.is_empty();
+            let (rest, leaves): (Vec<usize>, Vec<usize>) = kinds.iter().partition(|k| has_calls(k));
+            let mut end = first;
+            for &k in &leaves {
+                let count = self.count(b, k)?;
+                end = b.binary(BinaryOp::Add, end, count)?;
+            }
+            if !leaves.is_empty() {
+                arrays = self.batches(b, &pass(&leaves), [first, end], arrays)?;
+            }
+            self.stream(b, &pass(&rest), end, arrays, streamed, sizes)?
+        };
+        for (&s, array) in own.iter().zip(arrays) {
+            self.arrays[s] = Some(array);
+        }
+        Ok(())
+    }
+
+    /// The batches from a place to another; gives the arrays of the pass with their results.
+    fn batches(
+        &self,
+        b: &mut FuncBuilder,
+        pass: &Pass,
+        [first, end]: [Value; 2],
+        arrays: Vec<Value>,
+    ) -> Result<Vec<Value>> {
+        let go = b.compare(CompareOp::Lt, first, end)?;
         let scalar = Type::scalar(DType::I64);
-        let types = initial.iter().map(|v| b.ty(*v).clone());
+        let types = arrays.iter().map(|v| b.ty(*v).clone());
         let types: Vec<Type> = [scalar.clone(), scalar].into_iter().chain(types).collect();
         let (_, inner) = b.begin_region(&types);
         let (place, now) = (inner[1], &inner[2..]);
         let kind = b.gather(self.walk.kind, place)?;
         let count = self.batch_size(b, place)?;
-        let mut arrays = self.arrays.clone();
-        for (&s, &array) in own.iter().zip(now) {
-            arrays[s] = Some(array);
-        }
-        let batch = LevelBatch {
-            evaluation: self,
-            arrays: &arrays,
-            own: &own,
-            place,
-            count,
-            dim: Dim::Unknown(Some(self.policy.rows as u64)),
-            stage,
-        };
-        let rows = batch.by_kind(b, kind, &kinds)?;
+        let rows = self.level(b, pass, [place, kind, count], now)?;
         let next = b.binary(BinaryOp::Add, place, count)?;
-        let more = b.compare(CompareOp::Lt, next, self.walk.count)?;
+        let more = b.compare(CompareOp::Lt, next, end)?;
         let mut yields = vec![more, next];
         for (&array, &rows) in now.iter().zip(&rows) {
             yields.push(written(b, array, rows, place)?);
         }
         let body = b.end_region(&yields);
-        let initial = [vec![first], initial].concat();
-        let results = b.loop_(None, Some(go), &initial, body)?;
-        for (&s, &array) in own.iter().zip(&results[1..]) {
-            self.arrays[s] = Some(array);
+        let initial = [vec![first], arrays].concat();
+        Ok(b.loop_(None, Some(go), &initial, body)?.split_off(1))
+    }
+
+    /// The rows of a batch for each array of the pass: `count` states of a kind from a place on.
+    pub(super) fn level(
+        &self,
+        b: &mut FuncBuilder,
+        pass: &Pass,
+        [place, kind, count]: [Value; 3],
+        now: &[Value],
+    ) -> Result<Vec<Value>> {
+        let mut arrays = self.arrays.clone();
+        for (&s, &array) in pass.own.iter().zip(now) {
+            arrays[s] = Some(array);
         }
-        Ok(())
+        let batch = LevelBatch {
+            evaluation: self,
+            arrays: &arrays,
+            own: pass.own,
+            place,
+            count,
+            dim: Dim::Unknown(Some(self.policy.rows as u64)),
+            stage: pass.stage,
+        };
+        batch.by_kind(b, kind, pass.kinds)
     }
 
     /// Evaluates the first level, the kinds without calls, if that takes no contraction, such as for
@@ -396,9 +463,7 @@ impl Evaluation<'_, '_> {
             return Ok((place, (0..recursion.kinds.len()).collect()));
         }
         for k in first {
-            let marks = self.marks(b, k)?;
-            let (axes, keep, kind) = (vec![0], false, ReduceOp::Sum);
-            let count = b.op1(Op::Reduce { kind, axes, keep }, &[marks])?;
+            let count = self.count(b, k)?;
             let rows = Rows {
                 which: Which::From {
                     place,
@@ -453,9 +518,14 @@ impl Evaluation<'_, '_> {
 
     /// The rows of the batch that begins at a place: what is left of the group in parts of equal
     /// size, of which the last may have fewer rows.
-    fn batch_size(&self, b: &mut FuncBuilder, place: Value) -> Result<Value> {
+    pub(super) fn batch_size(&self, b: &mut FuncBuilder, place: Value) -> Result<Value> {
         let end = b.gather(self.walk.end, place)?;
         let rest = b.binary(BinaryOp::Sub, end, place)?;
+        self.part_size(b, rest)
+    }
+
+    /// The rows of the first of parts of equal size of so many states.
+    pub(super) fn part_size(&self, b: &mut FuncBuilder, rest: Value) -> Result<Value> {
         let (most, one) = (b.i64(self.policy.rows as i64), b.i64(1));
         let up = |b: &mut FuncBuilder, x: Value, by: Value| {
             let last = b.binary(BinaryOp::Sub, x, one)?;
@@ -468,7 +538,12 @@ impl Evaluation<'_, '_> {
 }
 
 /// An array with rows from a place on.
-fn written(b: &mut FuncBuilder, array: Value, rows: Value, place: Value) -> Result<Value> {
+pub(super) fn written(
+    b: &mut FuncBuilder,
+    array: Value,
+    rows: Value,
+    place: Value,
+) -> Result<Value> {
     let rank = b.rank(array).ok_or(Refusal::UnknownRank)?;
     let at = b.vector_of(place)?;
     let starts = match rank {

@@ -5,6 +5,7 @@ mod evaluate;
 mod forest;
 mod rows;
 mod stages;
+mod stream;
 mod tree;
 mod walk;
 mod worth;
@@ -19,6 +20,7 @@ pub use self::analyze::definition;
 use self::analyze::{Recursion, beginnings};
 use self::evaluate::Policy;
 use self::stages::Stages;
+pub use self::stream::Pace;
 pub use self::worth::gain;
 use crate::Edit;
 use crate::batch::{Refusal, Result};
@@ -39,6 +41,8 @@ pub struct LevelOptions {
     /// Maximum number of calls whose results are kept at once; a run that finds more makes
     /// individual calls.
     pub frames: Option<usize>,
+    /// Evaluates early work beside the levels at this pace, whatever it costs. If none, costs decide.
+    pub streams: Option<Pace>,
 }
 
 impl LevelOptions {
@@ -48,6 +52,7 @@ impl LevelOptions {
         always: false,
         width: 1.5,
         frames: None,
+        streams: None,
     };
 }
 
@@ -60,7 +65,7 @@ impl LevelOptions {
 /// graphs of any shape, by one function or several that call each other. Shared nodes are evaluated
 /// once. Calls from outside become calls of a new function, which walks the nodes (`walk`), then
 /// evaluates batch after batch (`evaluate`), and what needs no level for all nodes at once
-/// (`stages`). If the walk does not end, is too deep, or leaves the
+/// (`stages`), or beside the levels (`stream`). If the walk does not end, is too deep, or leaves the
 /// array, that function falls back to the original calls, so errors stay the same; likewise if the
 /// walk finds a narrow tree, such as a chain, whose levels are no batches. If weights are so small
 /// that batches save less than they cost (`worth`), small trees are not walked at all (`tree`), but

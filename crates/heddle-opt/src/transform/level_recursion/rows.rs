@@ -38,6 +38,8 @@ pub enum Known {
     Same(Value),
     /// A row for each state of the kind.
     OfKind(Value),
+    /// A row for each state of the kind from this number on, as far as they are evaluated.
+    Ahead(Value, Value),
     /// A result: the array and the ops on its rows.
     Result(usize, Vec<Op>),
 }
@@ -69,22 +71,17 @@ impl Rows {
     /// The rows of an array that has one for each state of the kind.
     fn of_kind(&self, b: &mut FuncBuilder, array: Value) -> Result<Value> {
         match self.which {
-            Which::From {
-                number: Some(first),
+            Which::From { place, number } => self.part(b, array, number.unwrap_or(place)),
+            Which::At {
+                numbers: Some(numbers),
                 ..
-            }
-            | Which::From {
-                place: first,
-                number: None,
-            } => self.part(b, array, first),
-            Which::At { numbers, .. } => match numbers {
-                Some(numbers) => Ok(b.gather(array, numbers)?),
-                None => Ok(array),
-            },
+            } => Ok(b.gather(array, numbers)?),
+            Which::At { numbers: None, .. } => Ok(array),
         }
     }
 
-    fn part(&self, b: &mut FuncBuilder, array: Value, from: Value) -> Result<Value> {
+    /// The rows of an array from a place on, as many as these.
+    pub fn part(&self, b: &mut FuncBuilder, array: Value, from: Value) -> Result<Value> {
         let step = b.i64s(&[1]);
         let end = b.binary(BinaryOp::Add, from, self.count)?;
         let (start, end) = (b.vector_of(from)?, b.vector_of(end)?);
@@ -243,6 +240,13 @@ impl States<'_, '_> {
         match known {
             Known::Same(value) => Ok(Batched::Same(*value)),
             Known::OfKind(array) => Ok(Batched::Rows(rows.of_kind(b, *array)?)),
+            Known::Ahead(array, first) => {
+                let Which::From { place, number } = rows.which else {
+                    return Err(Refusal::NotEvaluated);
+                };
+                let from = b.binary(BinaryOp::Sub, number.unwrap_or(place), *first)?;
+                Ok(Batched::Rows(rows.part(b, *array, from)?))
+            }
             Known::Result(result, ops) => {
                 let array = self.array(self.of[member][*result])?;
                 let read = rows.read(b, array)?;

@@ -1,7 +1,8 @@
 //! Work of a recursion that needs no level of its own.
 //!
 //! *Early* work needs no result of a call, such as a product of a node's input with a matrix. It is
-//! evaluated for all states of a kind at once before the first level, and the levels read its rows.
+//! evaluated for all states of a kind at once before the first level, and the levels read its rows;
+//! or beside the levels, where these leave units idle ([`stream`](super::stream)).
 //! *Late* results are those that the others do not need, such as the logits of a node, or a loss.
 //! They are evaluated behind the last level: for the roots alone if no call reads them, else for all
 //! states at once, and the sums of them in a second pass by levels.
@@ -13,7 +14,8 @@ use heddle_ir::{Function, Op, Value};
 use super::LevelOptions;
 use super::analyze::{Facts, Kind, Needed, Origin, Path, Read, Recursion, Step, for_each_inst};
 use super::analyze::{Member, is_costly};
-use super::worth;
+use super::stream::Pace;
+use super::worth::{self, Products};
 use crate::transform::cost::CostModel;
 
 /// The stage in which a result is evaluated.
@@ -35,13 +37,17 @@ pub struct Stages {
     pub of: Vec<Vec<Stage>>,
     /// By kind.
     pub plans: Vec<Plan>,
+    /// Early work beside a level.
+    pub pace: Pace,
 }
 
 /// The stages of a kind.
 #[derive(Default)]
 pub struct Plan {
-    /// Values that are evaluated before the first level.
+    /// Values that are evaluated before the first level, or before that of their states.
     pub early: Vec<Value>,
+    /// Early values are evaluated beside the levels at this pace.
+    pub streams: Option<Pace>,
     /// Values that are evaluated between the passes.
     pub between: Vec<Value>,
     /// Values that are a result of the first stage, but for axes of size 1: the result's number, and
@@ -65,10 +71,12 @@ impl Stages {
         };
         let of = analysis.stages();
         let plans = (0..analysis.paths.len()).map(|k| analysis.plan(k, &of));
-        let plans = plans.collect();
+        let plans: Vec<Plan> = plans.collect();
+        let paces = plans.iter().filter_map(|plan| plan.streams);
         Self {
             paths: analysis.paths,
             of,
+            pace: paces.reduce(Pace::min).unwrap_or_default(),
             plans,
         }
     }
@@ -213,6 +221,7 @@ impl<'m> Analysis<'_, 'm> {
             let early = self.frontier(k, &needed, &wanted, &|_| false, &|_| true);
             if self.options.always || self.gain(k, &early, &|_| false) > 0.0 {
                 plan.early = early;
+                plan.streams = self.pace(k, &plan, own);
             }
         }
         let is_again = |r: &Read| of[r.member][r.result] == Stage::Again;
@@ -257,6 +266,35 @@ impl<'m> Analysis<'_, 'm> {
             }
         }
         found
+    }
+
+    /// The pace of early work beside the levels; none if it is evaluated before them.
+    fn pace(&self, k: usize, plan: &Plan, of: &[Stage]) -> Option<Pace> {
+        if plan.early.is_empty() || self.options.streams.is_some() {
+            return self.options.streams.filter(|_| !plan.early.is_empty());
+        }
+        let (path, member) = (&self.paths[k], self.member(k));
+        let is_early = |v: Value| plan.early.contains(&v);
+        let given = |v: Value| is_early(v) || plan.results.contains_key(&v);
+        // Rows of early values do not stay.
+        let later = [Stage::Again, Stage::Roots].into_iter().any(|stage| {
+            let needed = path.needed(&of_stage(path, of, stage), &given);
+            plan.early.iter().any(|v| needed.values.contains(v))
+        });
+        let products = |needed: &Needed| {
+            let mut found = Products::default();
+            for (&step, _) in path.steps.iter().zip(&needed.steps).filter(|(_, n)| **n) {
+                for_each_inst(member.func, step, &mut |inst| {
+                    found.add(member, inst, self.costs);
+                });
+            }
+            found
+        };
+        let early = products(&path.needed(&plan.early, &|_| false));
+        let level = products(&path.needed(&of_stage(path, of, Stage::First), &is_early));
+        let bytes = |v: &Value| self.costs.bytes(&member.ty(member.func.ty(*v)));
+        let kept = plan.early.iter().map(bytes).sum();
+        worth::pace(&level, &early, kept, self.costs).filter(|_| !later)
     }
 
     /// Nanoseconds saved per state if values are computed for all states at once; 0 of none.
@@ -323,6 +361,7 @@ fn before(path: &Path, func: &Function, value: Value) -> Option<(Value, Option<O
 impl Plan {
     /// Is a value known when late results are evaluated?
     fn is_given(&self, value: Value) -> bool {
-        self.results.contains_key(&value) || self.early.contains(&value)
+        let is_kept = self.streams.is_none() && self.early.contains(&value);
+        self.results.contains_key(&value) || is_kept
     }
 }

@@ -4,11 +4,15 @@
 //! costs are, for each call, the walk and the copies between the results' array and a batch, and
 //! for each level, the synchronisations and a partly filled batch. Small weights stay in near
 //! caches anyway: for them, individual calls are faster, however wide a tree is.
+//!
+//! Early work is evaluated beside the levels ([`pace`]) where these leave units idle that have time
+//! for it: then it takes none of its own.
 
 use heddle_ir::{Inst, Region, Value};
 
 use super::LevelOptions;
 use super::analyze::{Kind, Member, Origin, Recursion};
+use super::stream::Pace;
 use crate::transform::cost::CostModel;
 
 /// Minimum mean number of contractions in a level; none if batches save less than they cost.
@@ -92,15 +96,49 @@ pub fn rows(recursion: &Recursion, costs: &CostModel) -> usize {
     ((most / block).ceil() * block).clamp(SMALL, MOST_ROWS) as usize
 }
 
+/// The pace of early products beside those of a level, if that is faster than all of them before the
+/// first level, where they occupy all units. `kept` bytes of their results are read by a state.
+///
+/// Units get whole tiles of columns, so a level's products may occupy fewer than there are. The
+/// others compute early rows: as many as a batch has take no time if they take less than the level.
+pub fn pace(level: &Products, early: &Products, kept: f64, costs: &CostModel) -> Option<Pace> {
+    let units = costs.streamed as f64;
+    let occupied = |p: &Products, units: f64| (p.columns / costs.tile).ceil().min(units);
+    let used = occupied(level, units);
+    let others = occupied(early, units - used);
+    if used < 1.0 || others < 1.0 {
+        return None;
+    }
+    let rows = costs.unknown;
+    // Of a batch on some of the units.
+    let time = |p: &Products, some: f64| {
+        let weights = p.weights / weights_rate(p.weights, costs);
+        (rows * p.flops / costs.flops).max(weights) * units / some
+    };
+    let (during, beside) = (time(level, used), time(early, others));
+    let before = rows * (early.flops / costs.flops + 2.0 * kept / costs.arrays);
+    if before <= (beside - during).max(0.0) {
+        return None;
+    }
+    // Rows that stay are copied in each iteration, in the time of a row of the level at most.
+    let copy = 2.0 * kept / costs.near_rate * units / others;
+    Some(Pace {
+        share: during / beside,
+        ahead: (during / rows / copy).min(rows) as usize,
+    })
+}
+
 /// The contractions of a kind that multiply with weights.
 #[derive(Default)]
-struct Products {
+pub struct Products {
     /// Bytes of weights.
     weights: f64,
     /// Operations for a row.
     flops: f64,
     /// Bytes of the other operands, and of the results, of a row.
     arrays: f64,
+    /// Elements of the results of a row.
+    columns: f64,
 }
 
 impl Products {
@@ -108,18 +146,28 @@ impl Products {
         let member = &recursion.members[kind.member];
         let mut found = Products::default();
         on_the_way(member, member.func.body, kind, &mut |inst| {
-            let data = &member.func.insts[inst];
-            let bytes = |v: &Value| costs.bytes(&member.ty(member.func.ty(*v)));
-            let is_weight = |v: &&Value| member.origins.get(v) == Some(&Origin::Fixed);
-            let weights: f64 = data.args.iter().filter(is_weight).map(bytes).sum();
-            if weights > 0.0 {
-                let rest = data.args.iter().filter(|v| !is_weight(v));
-                found.arrays += rest.chain(&data.results).map(bytes).sum::<f64>();
-                found.weights += weights;
-                found.flops += costs.contraction(member.func, data);
-            }
+            found.add(member, inst, costs);
         });
         found
+    }
+
+    /// Adds an instruction, if it is one.
+    pub fn add(&mut self, member: &Member, inst: Inst, costs: &CostModel) {
+        let data = &member.func.insts[inst];
+        if !data.op.is_contraction() {
+            return;
+        }
+        let ty = |v: &Value| member.ty(member.func.ty(*v));
+        let bytes = |v: &Value| costs.bytes(&ty(v));
+        let is_weight = |v: &&Value| member.origins.get(v) == Some(&Origin::Fixed);
+        let weights: f64 = data.args.iter().filter(is_weight).map(bytes).sum();
+        if weights > 0.0 {
+            let rest = data.args.iter().filter(|v| !is_weight(v));
+            self.arrays += rest.chain(&data.results).map(bytes).sum::<f64>();
+            self.weights += weights;
+            self.flops += costs.contraction(member.func, data);
+            self.columns += costs.elements(&ty(&data.results[0]));
+        }
     }
 }
 
