@@ -264,7 +264,7 @@ impl Lowerer<'_> {
         let [whole, parts @ ..] = args else {
             return self.fail(Cause::Form("a concatenation of nothing"));
         };
-        // A write that some reader comes behind went to other memory.
+        // A write went to other memory if a later instruction reads the array as it was.
         if grown.is_written && !self.lies_in(whole, grown) {
             return self.reads_late(grown.param);
         }

@@ -1,8 +1,8 @@
 //! Early work beside the levels (Cavs' streaming, §3.4).
 //!
-//! Where the products of a level are too narrow to occupy all units, early work is not evaluated for
-//! all states before the first level: the loop over batches evaluates it for the states that come
-//! next in the order, next to the batch of a level. The two do not depend on each other within an
+//! If the products of a level are too narrow to occupy all units, the loop over batches evaluates
+//! early work for the states that come next in the order, beside the batch of a level, and not for
+//! all states before the first level. The two do not depend on each other within an
 //! iteration, so units that the level leaves idle do it without a wait in between.
 //!
 //! The loop carries the rows of early values that are ahead: those of the states from the batch's

@@ -110,7 +110,7 @@ pub fn pace(level: &Products, early: &Products, kept: f64, costs: &CostModel) ->
         return None;
     }
     let rows = costs.unknown;
-    // Of a batch on some of the units.
+    // Nanoseconds for a batch on some of the units.
     let time = |p: &Products, some: f64| {
         let weights = p.weights / weights_rate(p.weights, costs);
         (rows * p.flops / costs.flops).max(weights) * units / some
