@@ -14,6 +14,12 @@ def cases():
         yield from family()
 
 
+def weights(*dims):
+    """int8 weights of 7 bits: without VNNI, ONNX Runtime adds pairs of products with uint8 inputs in
+    16 bits and cuts off what is above, so that its results for larger ones depend on the machine."""
+    return ints(-64, 64, dims, I8)
+
+
 def microsoft(name, op, inputs, attributes=None, parameters=(), outputs=1, tolerance=None):
     """A node of com.microsoft."""
     return Case(f"microsoft_{name}", op, 1, inputs, attributes or {}, parameters, outputs, "ort",
@@ -113,13 +119,13 @@ def projected():
     case.twin = microsoft("first", "MultiHeadAttention",
                           [*(p[:, :1] for p in parts), b, tokens[:, :5], None, *past], at, (), 3)
     yield case
-    numbers, weights = ints(0, 256, (2, 3, 8), U8), ints(-127, 128, (8, 24), I8)
+    numbers, matrix = ints(0, 256, (2, 3, 8), U8), weights(8, 24)
     scales = scalar(0.02, F32), np.abs(f32(24)) / 100 + F32(0.01)
     yield microsoft("projected_integers", "QAttention",
-                    [numbers, weights, b, *scales, masks["ends"], scalar(120, U8), scalar(3, I8)],
+                    [numbers, matrix, b, *scales, masks["ends"], scalar(120, U8), scalar(3, I8)],
                     at, (1, 2, 3, 4, 6, 7))
     yield microsoft("projected_integers_past", "QAttention",
-                    [numbers, weights, b, scales[0], scales[0], None, scalar(120, U8), None, past],
+                    [numbers, matrix, b, scales[0], scales[0], None, scalar(120, U8), None, past],
                     at | {"unidirectional": 1}, (1, 2, 3, 4, 6), 2)
 
 

@@ -1,7 +1,7 @@
 """Cases for integer operators, and for experiments of which no runtime has a kernel."""
 import numpy as np
 
-from contrib_data import I8, U8, F32, microsoft
+from contrib_data import I8, U8, F32, microsoft, weights
 from opset_data import Case, f32, i64, ints, scalar
 
 # A tie may be rounded either way.
@@ -36,7 +36,7 @@ def pools():
             yield microsoft(f"qlinear_global_{last}_{name}", "QLinearGlobalAveragePool",
                             [x, *scales], {"channels_last": last}, (1, 2, 3, 4), tolerance=ONE)
         yield microsoft(f"nhwc_max_{name}", "NhwcMaxPool", [x], window)
-        w, w_scale = ints(-128, 128, (4, 3, 3, 2), I8), scale(0.01, 0.02, 0.03, 0.04)
+        w, w_scale = weights(4, 3, 3, 2), scale(0.01, 0.02, 0.03, 0.04)
         w_zero = np.zeros(4, I8)
         for last in (0, 1):
             given = x.transpose(0, 2, 3, 1).copy() if last else x
@@ -76,7 +76,8 @@ def products():
     for a_type, b_type in ((U8, U8), (U8, I8), (I8, I8)):
         name = f"{np.dtype(a_type).name}_{np.dtype(b_type).name}"
         a = ints(0, 100, (3, 4), a_type)
-        b, bias = ints(0, 100, (4, 5), b_type), ints(-999, 999, (5,), np.int32)
+        b = ints(0, 100, (4, 5), U8) if b_type is U8 else weights(4, 5)
+        bias = ints(-999, 999, (5,), np.int32)
         a_scale, a_zero, y_zero = scale(0.02), scalar(3, a_type), scalar(7, a_type)
         columns = scale(0.01, 0.02, 0.03, 0.04, 0.05), ints(0, 9, (5,), b_type)
         for form, (b_scale, b_zero) in (("one", (scale(0.05), scalar(5, b_type))),
@@ -127,8 +128,8 @@ def lstms():
     for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
         for dtype, batch in ((U8, 1), (I8, 1), (I8, 2)):
             def matrix(rows, dtype=dtype, count=count):
-                low = 0 if dtype is U8 else -128
-                return ints(low, low + 256, (count, rows, 4 * hidden), dtype)
+                dims = count, rows, 4 * hidden
+                return ints(0, 256, dims, U8) if dtype is U8 else weights(*dims)
 
             zero = np.full(count, 128 if dtype is U8 else 0, dtype)
             steps = np.full(count, 0.01, F32)
@@ -140,8 +141,8 @@ def lstms():
                             {"hidden_size": hidden, "direction": direction},
                             (1, 2, 3, 8, 9, 10, 11), 3, (1e-2, 1e-2))
     columns = np.abs(f32(1, 4 * hidden)) * F32(0.01)
-    given = [f32(time, 1, features), ints(-128, 128, (1, features, 4 * hidden), I8),
-             ints(-128, 128, (1, hidden, 4 * hidden), I8), f32(1, 8 * hidden), None, None, None,
+    given = [f32(time, 1, features), weights(1, features, 4 * hidden),
+             weights(1, hidden, 4 * hidden), f32(1, 8 * hidden), None, None, None,
              f32(1, 3 * hidden), columns, np.zeros((1, 4 * hidden), I8), columns,
              np.zeros((1, 4 * hidden), I8)]
     yield microsoft("lstm_columns", "DynamicQuantizeLSTM", given, {"hidden_size": hidden},
