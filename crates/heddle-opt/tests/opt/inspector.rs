@@ -16,7 +16,7 @@ use heddle_opt::{LevelOptions, Pace, batch_instances, level_recursion};
 #[test]
 fn inspector_and_frontier_agree() {
     let first = variable("HEDDLE_SEED", 0);
-    let count = variable("HEDDLE_PROGRAMS", 150);
+    let count = variable("HEDDLE_PROGRAMS", 50);
     let forms = [Ragged, Ragged, Ragged, Shared, Shared];
     let pace = |share, ahead| Some(Pace { share, ahead });
     let paces = [None, pace(0.0, 0), pace(1.0, 5), pace(4.0, 24)];

@@ -12,7 +12,7 @@ use crate::common::variable;
 #[test]
 fn random_programs() {
     let first = variable("HEDDLE_SEED", 0);
-    let count = variable("HEDDLE_PROGRAMS", 2000);
+    let count = variable("HEDDLE_PROGRAMS", 300);
     let (mut kinds, mut alone) = (BTreeMap::new(), BTreeMap::<String, u32>::new());
     let seeds = (first..).filter_map(drawn);
     let compared = seeds.filter_map(|program| {

@@ -35,13 +35,13 @@ fn compare_all(is_free: bool, usual: u64, compare: Compare) -> (u64, u64) {
 
 #[test]
 fn random_recursions() {
-    let (together, count) = compare_all(false, 300, compare);
+    let (together, count) = compare_all(false, 80, compare);
     assert_eq!(together, count);
 }
 
 #[test]
 fn random_recursions_by_frames() {
-    let (together, count) = compare_all(false, 100, compare_frames);
+    let (together, count) = compare_all(false, 40, compare_frames);
     assert_eq!(together, count);
 }
 
@@ -57,7 +57,7 @@ fn random_recursions_with_few_frames() {
         compare_made(module, forms, instances, choices)
     };
     for is_free in [false, true] {
-        let (together, count) = compare_all(is_free, 60, few);
+        let (together, count) = compare_all(is_free, 12, few);
         assert_eq!(together, count);
     }
 }
@@ -65,6 +65,6 @@ fn random_recursions_with_few_frames() {
 /// Functions that call each other, arguments and control flow that need calls, loops in loops.
 #[test]
 fn random_recursions_of_functions() {
-    let (together, count) = compare_all(true, 200, compare);
+    let (together, count) = compare_all(true, 40, compare);
     assert_eq!(together, count);
 }

@@ -10,7 +10,7 @@ use heddle_ir::{Module, text, verify::verify};
 use heddle_opt::{PASSES, optimize};
 
 /// Programs of a run, and how many passes each goes through besides the pipeline.
-const PROGRAMS: u64 = 10_000;
+const PROGRAMS: u64 = 2_000;
 const PASSES_EACH: usize = 3;
 
 #[test]

@@ -15,7 +15,7 @@ use heddle_opt::{
 #[test]
 fn transformations_keep_results() {
     let first = variable("HEDDLE_SEED", 500_000);
-    let count = variable("HEDDLE_PROGRAMS", 2_000);
+    let count = variable("HEDDLE_PROGRAMS", 600);
     let work = move || {
         let mut all = Stats::default();
         (first..first + count).for_each(|seed| all.merge(try_seed(seed)));

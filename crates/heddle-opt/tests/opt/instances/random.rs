@@ -43,7 +43,7 @@ fn is_plain(ty: &Type) -> bool {
 #[test]
 fn random_programs_on_ranges() {
     let first = variable("HEDDLE_SEED", 0);
-    let count = variable("HEDDLE_PROGRAMS", 2000);
+    let count = variable("HEDDLE_PROGRAMS", 500);
     let (mut done, mut alone) = (0, BTreeMap::<String, u32>::new());
     for seed in first..first + count {
         let config = Config {
@@ -147,7 +147,7 @@ fn shape_with(ty: &Type, like: &[usize], sizes: &HashMap<String, usize>) -> Opti
 #[test]
 fn random_programs_on_arrays_with_shapes() {
     let first = variable("HEDDLE_SEED", 0);
-    let count = variable("HEDDLE_PROGRAMS", 1000);
+    let count = variable("HEDDLE_PROGRAMS", 300);
     let (mut done, mut alone) = (0, BTreeMap::<String, u32>::new());
     for seed in first..first + count {
         let config = Config {
