@@ -17,7 +17,7 @@ HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/co
 OPSETS, MODELS = "target/opset-cases", "target/models"
 # Most time goes to the C compiler. The stages without this build as users do, with -O3: onnx-cpu,
 # the random programs, models, demos and others.
-QUICK = "env HEDDLE_BUILD_LEVEL=1"
+QUICK = "env HEDDLE_BUILD_LEVEL=0"
 # Models for many instances, with the inputs that differ.
 BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
     "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x",
@@ -28,7 +28,7 @@ STAGES = {
     "rustdoc": "cargo doc --workspace --no-deps",
     "cargo-test": f"{QUICK} cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
-    "batched": f"{QUICK} HEDDLE_BATCHED=200 HEDDLE_SANITIZED=24 cargo test --workspace"
+    "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
     "release-build": "cargo build --release",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
@@ -41,7 +41,7 @@ STAGES = {
     "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
     "python": f"{PYTHON} scripts/check_python.py target/wheels",
     "python-installed": f"{PYTHON} scripts/check_python.py target/wheels installed",
-    "python-torch": f"{QUICK} {PYTHON} scripts/check_python.py target/wheels torch",
+    "python-torch": f"env HEDDLE_BUILD_LEVEL=1 {PYTHON} scripts/check_python.py target/wheels torch",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases --device interp",
     "corpus-cpu": f"{HEDDLE} test {CORPUS}/cases --verify --check-text",

@@ -9,12 +9,10 @@ use heddle_runtime::cache::CacheChoice;
 
 #[test]
 fn programs_by_hand() {
-    for (name, text) in PROGRAMS {
-        for size in [3, 70] {
-            let (module, inputs) = drawn(name, text, size, 1);
-            let case = Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
-            check(name, case);
-        }
+    for ((name, text), size) in PROGRAMS.iter().zip([3, 70].into_iter().cycle()) {
+        let (module, inputs) = drawn(name, text, size, 1);
+        let case = Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+        check(name, case);
     }
 }
 

@@ -111,7 +111,7 @@ fn there_is_no_race() {
         let case = case(name, module, &inputs);
         assert!(in_pieces(&case) > 0);
         let teams = [(2, 2), (2, 5), (3, 5), (5, 5)];
-        if !sanitized::check(name, &case, Sanitizer::Thread, &teams, 20) {
+        if !sanitized::check(name, &case, Sanitizer::Thread, &teams, 8) {
             return;
         }
     }

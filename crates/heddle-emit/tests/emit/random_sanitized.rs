@@ -11,7 +11,7 @@ const SYNC: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
 
 #[test]
 fn no_random_program_is_objected_to() {
-    let seeds = random::seeds("HEDDLE_SANITIZED", 96);
+    let seeds = random::seeds("HEDDLE_SANITIZED", 30);
     random::check_all(seeds, random::case, |seed, case| {
         let name = format!("seed {seed}");
         sanitized::check(
