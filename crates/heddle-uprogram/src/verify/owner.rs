@@ -130,8 +130,8 @@ impl Owner {
             Some(n) if n % grain == 0 || *single => {
                 Polynomial::constant(n.checked_add(grain - 1)? / grain)
             }
-            None if *grain == 1 => count.clone(),
-            _ => return None,
+            Some(_) => return None,
+            None => count.divided(*grain)?,
         };
         Some((step, grains))
     }

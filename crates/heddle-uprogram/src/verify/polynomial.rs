@@ -92,6 +92,18 @@ impl Polynomial {
         product.checked()
     }
 
+    /// The quotient by a number above 0 that divides all coefficients.
+    pub fn divided(&self, by: i64) -> Option<Self> {
+        let mut quotient = self.clone();
+        for c in quotient.terms.values_mut() {
+            if *c % by != 0 {
+                return None;
+            }
+            *c /= by;
+        }
+        Some(quotient)
+    }
+
     /// True if it is a polynomial multiple of the other.
     pub fn is_multiple(&self, of: &Self) -> bool {
         // By degree, then by sizes: a monomial order.
