@@ -40,6 +40,10 @@ TEXT = """fn @main(%words: str[n]) -> (%y: str[n]) {
   return str_concat(%words, "!")
 }
 """
+CASES = """fn @main(%words: str[n]) -> (%y: str[?]) {
+  return str_normalize(%words, case=upper)
+}
+"""
 CHAIN = """fn @main(%x: f32[], %n: i64[]) -> (%y: f32[]) {
   return call @chain(%x, %n)
 }
@@ -75,7 +79,8 @@ class Uses:
     def __init__(self, folder: Path):
         self._loop, self._wide = (heddle.compile(model(LOOP), threads=threads) for threads in (1, 2))
         self._interpreted = heddle.compile(model(LOOP), device="interp")
-        self._grows, self._chain, self._text = (heddle.compile(model(text), threads=2) for text in (GROWS, CHAIN, TEXT))
+        self._grows, self._chain, self._text, self._cases = (
+            heddle.compile(model(text), threads=2) for text in (GROWS, CHAIN, TEXT, CASES))
         self._batch = heddle.compile(model(CHAIN), batch_of=["x", "n"], threads=2)
         self._x = np.ones((3, 4), np.float32)
         self._out = np.empty_like(self._x)
@@ -109,6 +114,9 @@ class Uses:
 
     def text(self):
         assert list(self._text(np.array(["a", "bc"], dtype=object))) == ["a!", "bc!"]
+
+    def interpreted_text(self):
+        assert list(self._cases(np.array(["a", "bc"], dtype=object))) == ["A", "BC"]
 
     def interpreted(self):
         assert self._interpreted(self._x, 2)[0].shape == (3, 4)

@@ -73,11 +73,12 @@ def test_no_silent_casts():
 
 def test_text():
     text = "fn @main(%x: str[n]) -> (%y: str[n]) {\n  return %x\n}\n"
-    program = heddle.compile(heddle.load(text.encode(), format="heddle"), device="interp")
-    y = program(np.array(["a", "", "ü"]))
-    assert y.dtype == object and y.tolist() == ["a", "", "ü"]
-    with pytest.raises(heddle.InputError):
-        program(np.array([1, None], object))
+    for device in ("interp", "cpu"):
+        program = heddle.compile(heddle.load(text.encode(), format="heddle"), device=device)
+        y = program(np.array(["a", "", "ü"]))
+        assert y.dtype == object and y.tolist() == ["a", "", "ü"]
+        with pytest.raises(heddle.InputError):
+            program(np.array([1, None], object))
 
 
 def test_results_are_the_callers():

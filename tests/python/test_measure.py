@@ -25,10 +25,10 @@ fn @step(%h: f32[n,4]) -> (%y: f32[n,4]) {
   return tanh(add(dot(%h, %w), gather(%big, 3, axis=0)))
 }
 """
-#: Text, which is left to the interpreter.
+#: Changes of case, which are left to the interpreter.
 REPEATED = """fn @main(%s: str[?], %k: i64[]) -> (%t: str[?]) {
   %t = loop trip %k carry (%u: str[?] = %s) {
-    continue carry concat(%u, %u, axis=0)
+    continue carry str_normalize(concat(%u, %u, axis=0), case=upper)
   }
   return %t
 }
@@ -113,7 +113,7 @@ def test_notebooks():
     assert report["verified"] and "proven sound" in report._repr_html_()
     assert report["stages"]["lower"] >= 0 and report["compiled_parts"] is None
     interpreted = heddle.compile(heddle.load(
-        b"fn @main(%x: f32[n], %s: str[m]) -> (%y: f32[n], %t: str[m]) {\n  return mul(%x, %x), %s\n}\n", format="heddle")).report
+        b"fn @main(%x: f32[n], %s: str[m]) -> (%y: f32[n], %t: str[?]) {\n  return mul(%x, %x), str_normalize(%s)\n}\n", format="heddle")).report
     assert len(interpreted["interpreted"]) >= 1 and "left to the interpreter" in interpreted._repr_html_()
 
 
@@ -125,7 +125,7 @@ def test_outlines():
     assert (loop["kind"], loop["trip"], step["control_flow"]) == ("loop", "input k", [])
     (body,) = loop["inside"]
     assert [(node["kind"], node["name"]) for node in body["inside"]] == [("call", "@step")]
-    # A program in which text is left to the interpreter says so at its node.
+    # A program of which something is left to the interpreter says so at its node.
     p = heddle.compile(heddle.load(REPEATED.encode(), format="heddle"))
     assert p.outline()["compiled"]["interpreted"] and "interpreted" in str(p.outline()["functions"])
 

@@ -91,6 +91,7 @@ edits! {
     ScanListed = "stacked result as a sequence",
     OptionalsOpened = "optionals as flags and values",
     SequencesFlattened = "sequences as arrays",
+    TextFlattened = "text as bytes, offsets and numbers",
     FoldReduced = "fold of terms as a reduction",
     LoopLeveled = "loop level by level",
     RecursionLeveled = "recursion level by level",

@@ -61,7 +61,8 @@ pub use seed_as_input::seed_as_input;
 pub use separate_ranks::separate_ranks;
 pub use transform::{
     CostModel, FlatPorts, LevelOptions, OptionalPorts, Pace, SequenceForm, SequenceLayout,
-    TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports, hoist_invariant,
-    level_loops, level_recursion, open_optional_ports, reduce_folds, tabulate_products, transform,
+    TextPorts, TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports,
+    flatten_text_ports, hoist_invariant, level_loops, level_recursion, open_optional_ports,
+    reduce_folds, tabulate_products, transform,
 };
 pub use type_failures::type_failures;

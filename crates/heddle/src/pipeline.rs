@@ -265,7 +265,7 @@ impl Pipeline<'_> {
         log.time("build", || backend.build(program)).map(Ok)
     }
 
-    /// Makes arrays of sequences and optionals that enter or leave the program. The transformations see them then.
+    /// Makes arrays of sequences, optionals and text that enter or leave the program. The transformations see them then.
     fn ports(&self, graph: &mut Module) -> Result<Ports, Error> {
         let ports = self
             .log

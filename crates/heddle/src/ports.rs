@@ -1,4 +1,4 @@
-//! Sequences and optionals that enter or leave a program: a compiled program takes and gives arrays in their place.
+//! Sequences, optionals and text that enter or leave a program: a compiled program takes and gives arrays in their place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use heddle_ir::tensor::element_count;
 use heddle_ir::{DType, Datum, Module, Op, Tensor, Type, Value};
-use heddle_opt::{SequenceForm, Transformation, flatten_ports, open_optional_ports};
+use heddle_opt::{
+    SequenceForm, Transformation, flatten_ports, flatten_text_ports, open_optional_ports,
+};
 
 use crate::Step;
-use crate::sequence::{flattened, gathered};
+use crate::sequence::{bytes_as_text, flattened, gathered, text_as_bytes};
 
 /// The arrays that stand for a parameter or a result of a model.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ enum Port {
     Elements(usize),
     /// Arrays that hold a sequence.
     Sequence(SequenceForm),
+    /// Bytes, offsets and numbers of text.
+    Text,
     /// A flag and what stands for the value of an optional, which is of this type.
     Optional(Box<Port>, Type),
 }
@@ -38,6 +42,9 @@ impl Port {
         match (self, arg) {
             (Port::Sequence(form), Datum::Seq(items)) => {
                 all.extend(flattened(form, items)?.into_iter().map(Datum::from));
+            }
+            (Port::Text, Datum::Tensor(text)) => {
+                all.extend(text_as_bytes(text).map(Datum::from));
             }
             (Port::Optional(port, ty), Datum::Opt(value)) => {
                 let flag = Tensor::splat(DType::Bool, vec![], f64::from(value.is_some()));
@@ -63,6 +70,10 @@ impl Port {
             Port::Sequence(form) => {
                 let parts: Vec<_> = arrays.take(form.types().len()).collect();
                 gathered(form, &parts)
+            }
+            Port::Text => {
+                let parts: Vec<_> = arrays.take(3).collect();
+                bytes_as_text(&parts).map(Datum::from)
             }
             Port::Optional(port, _) => {
                 let flag = arrays.next()?;
@@ -106,13 +117,15 @@ pub(crate) struct Ports {
 impl Ports {
     /// Makes the elements of sequences that are made of values results of the entry function, in place of the sequences,
     /// and, unless those steps are left out, flags and values ports in place of optionals and arrays ports in place of
-    /// all other sequences.
+    /// text and all other sequences.
     pub(crate) fn open(module: &mut Module, without: &[Step]) -> Self {
         let runs = |pass: Transformation| !without.iter().any(|step| step.name == pass.name());
         let sig = module.entry().sig.clone();
         let opens = runs(Transformation::OpenOptionals);
         let optional = opens.then(|| open_optional_ports(module)).flatten();
         let mut results = elements_out(module);
+        let text = runs(Transformation::FlattenText).then(|| text_ports(module, &mut results));
+        let text = text.flatten();
         let mut params = vec![Port::Array; module.entry().sig.params.len()];
         let flattens = runs(Transformation::FlattenSequences);
         if let Some(flat) = flattens.then(|| flatten_ports(module)).flatten() {
@@ -125,6 +138,10 @@ impl Ports {
                 }
             }
         }
+        if let Some((of_params, of_results)) = text {
+            params = with_text(params, &of_params);
+            results = with_text(results, &of_results);
+        }
         if let Some(optional) = optional {
             params = with_flags(params, &optional.params, &sig.params);
             results = with_flags(results, &optional.results, &sig.results);
@@ -135,7 +152,7 @@ impl Ports {
     /// Do other arrays than the model's stand for a port?
     pub(crate) fn are_changed(&self) -> bool {
         let mut ports = self.params.iter().chain(&self.results);
-        ports.any(|port| matches!(port, Port::Sequence(_) | Port::Optional(..)))
+        ports.any(|port| matches!(port, Port::Sequence(_) | Port::Text | Port::Optional(..)))
     }
 
     /// Is each result one array?
@@ -183,6 +200,39 @@ fn with_flags(ports: Vec<Port>, optional: &[bool], sig: &[(String, Type)]) -> Ve
             }
             _ => ports.next(),
         });
+    all.collect()
+}
+
+/// Has three arrays stand for each port of text, unless a sequence's elements are text: each such result becomes
+/// three. Returns which parameters and results were text, or `None` if nothing changed.
+fn text_ports(module: &mut Module, results: &mut Vec<Port>) -> Option<(Vec<bool>, Vec<bool>)> {
+    let mut is_text = module.entry().sig.results.iter().map(|(_, ty)| {
+        let tensor = ty.as_tensor();
+        tensor.is_some_and(|t| t.dtype == DType::Str)
+    });
+    let mut flags = vec![];
+    for port in results.iter() {
+        match port {
+            Port::Elements(count) if is_text.by_ref().take(*count).any(|text| text) => return None,
+            Port::Elements(_) => flags.push(false),
+            _ => flags.push(is_text.next()?),
+        }
+    }
+    drop(is_text);
+    let text = flatten_text_ports(module)?;
+    let expanded = results.drain(..).zip(&flags);
+    let expanded = expanded.flat_map(|(port, &text)| vec![port; if text { 3 } else { 1 }]);
+    *results = expanded.collect::<Vec<_>>();
+    Some((text.params, flags))
+}
+
+/// Ports where three arrays stand for text.
+fn with_text(ports: Vec<Port>, text: &[bool]) -> Vec<Port> {
+    let mut ports = ports.into_iter();
+    let all = text.iter().filter_map(|text| match text {
+        true => ports.by_ref().nth(2).map(|_| Port::Text),
+        false => ports.next(),
+    });
     all.collect()
 }
 

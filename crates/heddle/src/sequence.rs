@@ -1,4 +1,4 @@
-//! Sequences as the arrays that stand for them in a compiled program.
+//! Sequences and text as the arrays that stand for them in a compiled program.
 
 use bytes::{Bytes, BytesMut};
 use heddle_ir::{Datum, Tensor};
@@ -74,6 +74,35 @@ fn offsets(counts: Vec<usize>) -> Tensor {
     });
     let offsets: Vec<i64> = [0].into_iter().chain(ends).collect();
     Tensor::vector(&offsets)
+}
+
+/// Bytes, offsets and numbers for an array of text, as `flatten_text` has them.
+pub(crate) fn text_as_bytes(text: &Tensor) -> [Tensor; 3] {
+    let strings = text.strs();
+    let data: Vec<u8> = strings.iter().flat_map(|s| s.bytes()).collect();
+    let numbers: Vec<i64> = (0..strings.len() as i64).collect();
+    [
+        Tensor::vector(&data),
+        offsets(strings.iter().map(|s| s.len()).collect()),
+        Tensor::from_slice(text.shape().to_vec(), &numbers),
+    ]
+}
+
+/// The array of text for which bytes, offsets and numbers stand. `None` if they contradict each other.
+pub(crate) fn bytes_as_text(arrays: &[Tensor]) -> Option<Tensor> {
+    let [data, offsets, numbers] = arrays else {
+        return None;
+    };
+    let offsets = offsets.to_vec::<i64>()?;
+    let strings = numbers.to_vec::<i64>()?.into_iter().map(|number| {
+        let number = usize::try_from(number).ok()?;
+        let ends = offsets.get(number..number.checked_add(2)?)?;
+        let [start, end] = [ends[0], ends[1]].map(|at| usize::try_from(at).ok());
+        let bytes = data.bytes().get(start?..end?)?;
+        std::str::from_utf8(bytes).ok().map(Box::from)
+    });
+    let strings = strings.collect::<Option<Vec<Box<str>>>>()?;
+    Tensor::strings(numbers.shape().to_vec(), strings).ok()
 }
 
 /// The sequence for which arrays stand. `None` if they contradict each other.

@@ -162,7 +162,7 @@ pub enum ScaleRounding {
     Nearest,
 }
 
-/// Operations on `str` tensors; they run on the host.
+/// Operations on `str` tensors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StrOp {
     /// `(a, b) -> str, broadcast`: ONNX StringConcat.

@@ -118,7 +118,7 @@ pub enum Cost {
     Contraction,
     /// Sequences and optionals: handles, not elements.
     Container,
-    /// Strings, on the host.
+    /// Strings: a few instructions for each byte.
     Text,
     /// Regions and calls.
     Control,

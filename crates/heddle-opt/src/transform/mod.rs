@@ -9,6 +9,7 @@ mod distribute_loops;
 mod drop_zeros;
 mod expand;
 mod flatten_sequences;
+mod flatten_text;
 mod hoist_invariant;
 mod index_precompute;
 mod level_loops;
@@ -45,6 +46,7 @@ pub(crate) use flatten_sequences::flatten_equal;
 pub use flatten_sequences::{
     FlatPorts, SequenceForm, SequenceLayout, flatten_ports, flatten_sequences,
 };
+pub use flatten_text::{TextPorts, flatten_text, flatten_text_ports};
 pub use hoist_invariant::hoist_invariant;
 pub use level_loops::level_loops;
 pub use level_recursion::{LevelOptions, Pace, level_recursion};
@@ -102,6 +104,8 @@ transformations! {
         open_sequences(module);
     FlattenSequences, flatten_sequences, "replace sequences of unknown length by arrays that grow",
         flatten_sequences(module);
+    FlattenText, flatten_text, "replace arrays of text by bytes, offsets and numbers",
+        flatten_text(module);
     UnstackCarried, unstack_carried, "let loops carry the parts of a stack that iterations take apart and stack again",
         unstack_carried(module);
     SinkAppends, sink_appends, "append behind a branch what its arms append to an array that a loop carries",

@@ -20,4 +20,5 @@ mod random_levels;
 mod random_loops;
 mod random_programs;
 mod random_transformed;
+mod texts;
 mod unstack_carried;

@@ -20,6 +20,7 @@ mod readme;
 mod saved;
 mod sizes;
 mod steps;
+mod texts;
 mod traces;
 mod trees;
 mod tune;

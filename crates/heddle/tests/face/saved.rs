@@ -25,8 +25,8 @@ fn @main(%x: f32[n,9], %k: i64[]) -> (%h: f32[n,9], %i: i64[]) {
 
 /// A recursion, and text, which the interpreter runs around compiled parts.
 const PARTS: &str = "\
-fn @main(%x: f32[n,9], %k: i64[]) -> (%h: f32[n,9], %s: str[2]) {
-  %s = const [\"a\", \"b\"]: str[2]
+fn @main(%x: f32[n,9], %k: i64[]) -> (%h: f32[n,9], %s: str[]) {
+  %s = cast(%k, to=str)
   %h = call @halve(%x, %k)
   return %h, %s
 }

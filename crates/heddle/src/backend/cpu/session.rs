@@ -120,7 +120,9 @@ impl CpuSession {
     fn check_outputs(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Memory(text));
         if !self.compiled.ports.results_are_arrays() {
-            return refuse("an output is a sequence or optional: its memory can't be given".into());
+            return refuse(
+                "an output is a sequence, an optional or text: its memory can't be given".into(),
+            );
         }
         for port in &self.compiled.program.outputs {
             let dtype = self.compiled.program.buffers[port.buffer].dtype;
@@ -195,7 +197,7 @@ impl Session for CpuSession {
             Tensor::new(dtype, dims, data).map_err(|_| wrong())
         });
         let arrays: Result<Vec<Tensor>, Error> = arrays.collect();
-        let wrong = || Error::Internal("a sequence came out wrong".into());
+        let wrong = || Error::Internal("the arrays of an output contradict each other".into());
         compiled.ports.group(arrays?).ok_or_else(wrong)
     }
 
