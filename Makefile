@@ -3,6 +3,7 @@
 # make wheel-aarch64  the same for aarch64, in target/wheels-aarch64, tried on an emulated processor
 # make wheel-free-threaded PYTHON_FREE_THREADED=python3.14t  the same for a CPython without GIL, with the tests of the package
 # make test           everything that is tested, in some 45 minutes on 2 cores
+# make test-gpu       models, cases and random programs on simulated GPUs
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
@@ -18,7 +19,7 @@ export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 export PYTHON_FREE_THREADED
 
-.PHONY: build setup wheel wheel-aarch64 wheel-free-threaded demo test zoo batching bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel wheel-aarch64 wheel-free-threaded demo test test-gpu zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -43,6 +44,10 @@ test: setup
 	scripts/setup_clang.sh
 	$(VENV)/bin/python scripts/run_stages.py $(STAGES)
 
+test-gpu: setup
+	$(VENV)/bin/python scripts/run_stages.py release-build onnx-dump corpus-dump models-dump \
+	  gpu-random gpu-models gpu-corpus gpu-onnx
+
 zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
@@ -53,7 +58,11 @@ batching: build
 	$(VENV)/bin/python scripts/check_batching.py $(ZOO)
 	$(VENV)/bin/python scripts/check_batching.py $(ZOO) --f64
 
-bench-zoo: build
+bench-test-gpu: setup
+	$(VENV)/bin/python scripts/run_stages.py release-build onnx-dump corpus-dump models-dump \
+	  gpu-random gpu-models gpu-corpus gpu-onnx
+
+zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/bench_zoo.py $(ZOO)
 

@@ -22,6 +22,14 @@ QUICK = "env HEDDLE_BUILD_LEVEL=0"
 BATCHED = " ".join(f"tests/models/batching/{name}" for name in (
     "treelstm.heddle@left,right,word", "drnn.heddle@x,ha", "berxit.heddle@x",
     "birnn.heddle@word"))
+# A case of each kind of control flow, for the simulated GPU.
+SAMPLE = " ".join(f"{CORPUS}/cases/{name}" for name in (
+    "loop_while", "loop_trip_count_and_condition", "loop_rotates_three", "loop_stacks_matrices",
+    "if_in_loop_in_loop_bubble_sort", "if_in_scan_running_maximum", "scan_directions",
+    "nest_branch_in_loop_in_branch", "nest_loop_in_loop_in_loop", "nest_call_in_loop_in_branch",
+    "nest_recursion_in_loop_recursive", "nest_scan_in_recursion_recursive",
+    "even_odd_mutually_recursive", "tree_sum_and_depth_recursive", "quicksort_recursive",
+    "loop_grows_by_concat", "sequence_folded_by_loop"))
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -52,13 +60,19 @@ STAGES = {
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
     "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
+    "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
     "demo": f"{PYTHON} scripts/demo.py",
     "demo-python": f"{PYTHON} scripts/demo_python.py target/wheels",
 }
-# Stages that build the package anew, for another processor and another kind of CPython.
+# Stages that build the package anew, for another processor and another kind of CPython, and those of `make test-gpu`.
+SIM = "--device sim --verify --timeout 60"
 NAMED_ONLY = {
+    "gpu-random": "env HEDDLE_SIMULATED=500 cargo test --workspace --test emit simulated",
+    "gpu-models": f"{HEDDLE} test {MODELS} {SIM}",
+    "gpu-corpus": f"{HEDDLE} test {CORPUS}/cases {SIM} --sim seed=2,warp=64",
+    "gpu-onnx": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt {SIM} --sim blocks=3,seed=3",
     "wheel-aarch64": f"{PYTHON} scripts/check_aarch64.py target/aarch64",
     "wheel-free-threaded": f"{PYTHON} scripts/check_python.py target/wheels-free-threaded free-threaded",
 }

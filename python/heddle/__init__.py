@@ -128,7 +128,7 @@ def compile(
     A module or function is traced with the arguments `example` and `kwargs`. Sizes of 2 and more are open, or as `dynamic_shapes` says in
     the form of `torch.export`; `None` keeps all. The program is called as the module is.
 
-    `device` is "cpu", or "interp" for the interpreter, which needs no C compiler. `threads` is the most that take part in a run; `None`:
+    `device` is "cpu", or "interp" for the interpreter, which needs no C compiler, or "sim" for a simulated GPU. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
     `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Pin, Step, Target, Tune, Weights};
+use heddle::{Grid, Pin, Step, Target, Tune, Weights};
 
 use self::parse::{bytes, seconds, size, step, tolerance};
 
@@ -264,6 +264,10 @@ pub struct Exec {
     /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
+    /// The launch that --device sim simulates, as blocks=4,threads=64,warp=32,seed=1, which are the defaults of keys that are
+    /// left out. The program is scheduled for the blocks; the seed draws the order in which threads run.
+    #[arg(long, value_name = "KEY=N,...")]
+    pub sim: Option<Grid>,
     #[command(flatten)]
     pub compiling: Compiling,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
@@ -327,6 +331,9 @@ pub enum DeviceArg {
     /// Compiled for the processor; nodes without a compiled form run on the interpreter, with compiled parts around and
     /// in them, and a note names each.
     Cpu,
+    /// A simulated GPU: the CUDA text as a launch of --sim would run it, built by a C++ compiler. Slow; for faults of the text, which
+    /// it names with line and node.
+    Sim,
 }
 
 /// `heddle test`.
@@ -481,7 +488,7 @@ impl From<TuneArg> for Tune {
 pub enum TargetArg {
     /// C for the cpu device.
     Cpu,
-    /// CUDA: one persistent kernel, to read or to build elsewhere; Heddle does not run it yet.
+    /// CUDA: one persistent kernel, to read or to build elsewhere; --device sim runs it.
     Cuda,
 }
 

@@ -79,8 +79,9 @@ impl Functions {
         all
     }
 
-    /// Writes them all.
-    pub fn write(&self, text: &mut Text) {
+    /// Writes them all. Gives the place of each in the text, with its first operator.
+    pub fn write(&self, text: &mut Text) -> Vec<(usize, OperatorId)> {
+        let mut places = vec![];
         for function in &self.functions {
             text.line("");
             let named = function.nodes.iter().take(MAX_NODES).map(|n| plain(n));
@@ -89,8 +90,10 @@ impl Functions {
                 nodes += &format!(" and {} more", function.nodes.len() - MAX_NODES);
             }
             text.line(format!("/* {nodes} */"));
+            places.push((text.len(), function.id));
             text.append(&function.text);
         }
+        places
     }
 
     /// A call that runs this unit's share of an operator. `prefix` precedes each argument's name.

@@ -26,6 +26,21 @@ pub struct Emitted {
     pub source: String,
     /// For each error site: the model's node.
     pub sites: Vec<String>,
+    /// Places in the source, in bytes, at which functions and calls of operators begin, with the operator's site; ascending.
+    /// Operators that share a function have it under the first one's.
+    pub operators: Vec<(usize, usize)>,
+}
+
+impl Emitted {
+    /// The model's node of a line of the source, from 1: that of the operator whose function it is in, or of the last call
+    /// before its end.
+    pub fn node_at(&self, line: usize) -> Option<&str> {
+        let lines = self.source.split_inclusive('\n').take(line);
+        let end: usize = lines.map(str::len).sum();
+        let before = self.operators.partition_point(|(place, _)| *place < end);
+        let (_, site) = self.operators[..before].last()?;
+        self.sites.get(*site).map(String::as_str)
+    }
 }
 
 /// Writes a program with its memory layout for a target.
@@ -63,6 +78,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
         functions: Functions::new(program, dialect),
         control,
         text: Text::default(),
+        operators: vec![],
         sites: program
             .operators
             .iter()
@@ -86,7 +102,8 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
         program.sizes.len()
     ));
     contract::write_kernels(&mut w.text, program, dialect);
-    w.functions.write(&mut w.text);
+    let functions = w.functions.write(&mut w.text);
+    w.operators = functions.iter().map(|(at, id)| (*at, id.index())).collect();
     if control == Control::Host {
         for id in program.running() {
             w.text.line("");
@@ -100,6 +117,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     Emitted {
         source: w.text.finish(),
         sites: w.sites,
+        operators: w.operators,
     }
 }
 
@@ -111,6 +129,7 @@ pub(crate) struct Writer<'p> {
     functions: Functions,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
+    operators: Vec<(usize, usize)>,
     /// Names given to subexpressions so far.
     parts: usize,
     pub(crate) resizes: Resizes,
@@ -267,6 +286,7 @@ impl Writer<'_> {
                 }
                 Stmt::Run(id) => {
                     self.grow(*id);
+                    self.operators.push((self.text.len(), id.index()));
                     self.text.line(self.functions.call(*id, ""));
                 }
                 Stmt::Let(local, expr) => {

@@ -28,6 +28,11 @@ impl Text {
         self.out.push_str(lines);
     }
 
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
     /// All of it.
     pub fn finish(self) -> String {
         self.out

@@ -98,6 +98,20 @@ pub struct Host {
 }
 
 impl Machine {
+    /// The same machine with so many units of so many lanes each, as a launch that leaves some of it idle has them.
+    pub fn with_grid(mut self, units: usize, lanes: usize) -> Self {
+        for level in &mut self.levels {
+            level.count = match level.kind {
+                LevelKind::Lanes => lanes,
+                LevelKind::Group => level.count.min(units),
+                LevelKind::All => units,
+            };
+        }
+        self.limits.resident_units = self.limits.resident_units.max(units);
+        self.limits.lanes = self.limits.lanes.max(lanes);
+        self
+    }
+
     /// The number of units that run a program together.
     pub fn units(&self) -> usize {
         self.count(LevelKind::All).unwrap_or(1)

@@ -11,7 +11,9 @@ fn all() -> Vec<Machine> {
         Machine::mi300x(),
         Machine::bsp_tiles(),
     ];
-    processors.into_iter().chain(hosts).chain(tables).collect()
+    let grids = [(1, 1), (4, 64), (1024, 1024)].map(|(u, l)| Machine::h100().with_grid(u, l));
+    let all = processors.into_iter().chain(hosts).chain(tables);
+    all.chain(grids).collect()
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Opening {
         Ok(OpenOptions {
             trusted: self.trusted,
             device: self.device.map(|name| device(py, &name)).transpose()?,
+            grid: None,
             compiler: self.compiler,
             cache: cache(self.cache),
         })

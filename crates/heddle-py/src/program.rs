@@ -369,7 +369,7 @@ impl PyProgram {
     /// Has each result memory of its own? A program that is compiled as a whole writes them to different buffers; in the interpreter a
     /// result may be an input or a constant.
     fn is_own(&self, run: &Run) -> bool {
-        self.program.device() == Device::Cpu && run.report.interpreted.is_none()
+        self.program.device() != Device::Interp && run.report.interpreted.is_none()
     }
 
     /// Inputs by name.

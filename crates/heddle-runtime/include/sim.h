@@ -6,9 +6,10 @@
  * drawn from a seed, so that a missing barrier shows in some seed.
  *
  * Found, and reported with the line of the text: lanes of a block at different barriers, or some of them ended (divergence);
- * nothing can move (deadlock); nothing but pauses for many rounds (livelock). A wait that spins has to pause.
+ * nothing can move (deadlock); nothing but pauses for many rounds (livelock); an element outside of a shared array (bounds). A
+ * wait that spins has to pause.
  *
- * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores, bounds of shared memory, time. */
+ * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores, time. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,9 +34,11 @@ struct heddle_simulation {
 
 namespace heddle_sim {
 
-enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY };
+enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY, BOUNDS };
 enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, DONE };
 
+/* What a launch with a finding returns: no error code, and not that of a worker that leaves its team. */
+constexpr int32_t FOUND = -2;
 /* Bytes of a fiber's stack, and of the page below, which no access may touch. */
 constexpr size_t STACK = 256 << 10;
 /* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
@@ -281,6 +284,31 @@ static void *shared(const void *key, size_t bytes) {
   abort();
 }
 
+/* An index, with the line that it stands in. */
+struct Index {
+  int64_t value;
+  int line;
+  const char *function;
+  template <class I>
+  Index(I value, int line = __builtin_LINE(), const char *function = __builtin_FUNCTION())
+      : value((int64_t)value), line(line), function(function) {}
+};
+
+/* An array that a block shares. Its elements are reached by their index alone, which is checked. */
+template <class T, int64_t Count> struct Shared {
+  T *elements;
+  explicit Shared(const void *key) : elements((T *)shared(key, sizeof(T) * Count)) {}
+  T &operator[](Index at) const {
+    if (at.value >= 0 && at.value < Count) return elements[at.value];
+    self->place = {at.line, self->call, at.function};
+    char text[96];
+    snprintf(text, sizeof text, "element %lld of a shared array of %lld", (long long)at.value, (long long)Count);
+    find(BOUNDS, *self, text);
+    leave(READY);
+    abort();
+  }
+};
+
 static void pause(int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
   self->place = {line, self->call, function};
   leave(PAUSED);
@@ -451,7 +479,7 @@ static int32_t launch(const Env *given, int32_t (*kernel)(const Env *, int32_t, 
   };
   simulate(host, body, &call);
   free(units), free(sync);
-  return host->finding ? -1 : (int32_t)env.error->code;
+  return host->finding ? FOUND : (int32_t)env.error->code;
 }
 
 } // namespace heddle_sim
@@ -463,7 +491,7 @@ static int32_t launch(const Env *given, int32_t (*kernel)(const Env *, int32_t, 
 #define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define HEDDLE_SHARED(type, name, count)                                                           \
   static const char name##_key = 0;                                                                \
-  type *const name = (type *)heddle_sim::shared(&name##_key, sizeof(type) * (count))
+  const heddle_sim::Shared<type, (count)> name(&name##_key)
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __attribute__((visibility("default"))) int32_t heddle_main(const heddle_env *env,     \
                                                                         int32_t, int32_t) {        \

@@ -1,4 +1,4 @@
-//! Finds a working C compiler, and calls it with our own flags.
+//! Finds a working C or C++ compiler, and calls it with our own flags.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use crate::abi::HEADER;
+use crate::abi::ABI;
 use crate::cache::{Cache, Key};
 use crate::error::BuildError;
 use crate::flags::{Flags, Product};
-use crate::program::BuildOptions;
+use crate::program::{BuildOptions, Language};
 
 /// The candidates in order, if neither an option nor `HEDDLE_CC` names a compiler. Those of [`add_candidate`] follow.
 pub const CANDIDATES: &[&str] = &["gcc", "clang", "cc"];
@@ -47,14 +47,16 @@ pub struct Compiler {
 impl Compiler {
     /// The compiler given by options and environment, or the first candidate that works.
     pub fn find(options: &BuildOptions, cache: &Cache) -> Result<Arc<Compiler>, BuildError> {
-        type Found = HashMap<(Option<String>, Option<OsString>), Arc<Compiler>>;
+        type Id = (Language, Option<String>, Option<OsString>);
+        type Found = HashMap<Id, Arc<Compiler>>;
         static FOUND: LazyLock<Mutex<Found>> = LazyLock::new(Mutex::default);
 
         let wanted = options.compiler.clone().or_else(|| {
             let value = std::env::var_os("HEDDLE_CC")?;
             Some(value.to_string_lossy().into_owned()).filter(|v| !v.trim().is_empty())
         });
-        let id = (wanted, std::env::var_os("PATH"));
+        let language = options.language;
+        let id = (language, wanted, std::env::var_os("PATH"));
         let found = FOUND
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -63,7 +65,7 @@ impl Compiler {
         if let Some(compiler) = found.filter(|c| c.program.exists()) {
             return Ok(compiler);
         }
-        let candidates = match &id.0 {
+        let candidates = match &id.1 {
             Some(wanted) => vec![wanted.clone()],
             None => {
                 let more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +75,7 @@ impl Compiler {
         };
         let mut probed = Vec::new();
         for candidate in candidates {
-            match probe(&candidate, cache) {
+            match probe(&candidate, language, cache) {
                 Ok(compiler) => {
                     let compiler = Arc::new(compiler);
                     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +93,7 @@ impl Compiler {
                 }
             }
         }
-        Err(BuildError::NoCompiler { probed })
+        Err(BuildError::NoCompiler { language, probed })
     }
 
     /// Its path.
@@ -126,7 +128,8 @@ impl Compiler {
             let path = folder.join(file);
             std::fs::write(&path, text).map_err(|e| CompileError::Disk(path, e))
         };
-        write("heddle.h", HEADER)?;
+        let (header, content) = flags.header_file();
+        write(header, content)?;
         write("program.c", text)?;
         for (file, text) in flags.more_sources() {
             write(file, text)?;
@@ -213,13 +216,14 @@ fn is_full(folder: &Path) -> bool {
 }
 
 /// Tests one candidate; the result is cached until the compiler's file changes.
-fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, Unfit> {
+fn probe(candidate: &str, language: Language, cache: &Cache) -> Result<Compiler, Unfit> {
     let (program, args) = resolve(candidate).map_err(Unfit::Reason)?;
     let stamp = stamp(&program).map_err(|e| Unfit::Reason(e.to_string()))?;
+    let flags = probe_flags(language)?;
     let known = [
         program.as_os_str().as_encoded_bytes(),
         stamp.as_bytes(),
-        HEADER.as_bytes(),
+        flags.header().as_bytes(),
     ];
     let args_text = format!("{args:?}");
     let key = Key::new(&[&known[..], &[args_text.as_bytes()]].concat());
@@ -234,7 +238,7 @@ fn probe(candidate: &str, cache: &Cache) -> Result<Compiler, Unfit> {
             arch: arch.to_owned(),
         });
     }
-    let compiler = try_out(program, args)?;
+    let compiler = try_out(program, args, language, &flags)?;
     let content = format!("{}\n{}", compiler.arch, compiler.version);
     // Without a cache it is tested again next time.
     let _ = cache.put("compiler", key, content.as_bytes());
@@ -288,7 +292,12 @@ fn stamp(program: &Path) -> io::Result<String> {
     ))
 }
 
-fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, Unfit> {
+fn try_out(
+    program: PathBuf,
+    args: Vec<String>,
+    language: Language,
+    flags: &Flags,
+) -> Result<Compiler, Unfit> {
     let version = Command::new(&program)
         .args(&args)
         .arg("--version")
@@ -305,7 +314,7 @@ fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, Unfit> {
     let mut reason = String::new();
     for arch in ARCHS {
         compiler.arch = (*arch).to_owned();
-        match compiles_and_loads(&compiler) {
+        match compiles_and_loads(&compiler, language, flags) {
             Ok(()) => return Ok(compiler),
             Err(Unfit::Reason(why)) => reason = why,
             Err(disk) => return Err(disk),
@@ -314,18 +323,33 @@ fn try_out(program: PathBuf, args: Vec<String>) -> Result<Compiler, Unfit> {
     Err(Unfit::Reason(reason))
 }
 
-const PROBE: &str = "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_ABI; }\n";
-
-/// Loading detects a compiler for another machine.
-fn compiles_and_loads(compiler: &Compiler) -> Result<(), Unfit> {
-    let folder = tempfile::tempdir().map_err(|e| Unfit::Disk(std::env::temp_dir(), e))?;
+/// Flags of a test program.
+fn probe_flags(language: Language) -> Result<Flags, Unfit> {
     let options = BuildOptions {
+        language,
         optimize: Some(3),
         ..BuildOptions::default()
     };
-    let flags = Flags::new(&options, Product::Library).map_err(|e| Unfit::Reason(e.to_string()))?;
+    Flags::new(&options, Product::Library).map_err(|e| Unfit::Reason(e.to_string()))
+}
+
+/// A test program, whose function gives the version of the interface.
+fn probe_text(language: Language) -> String {
+    match language {
+        Language::C => {
+            "HEDDLE_EXPORT int32_t heddle_probe(void) { return HEDDLE_ABI; }\n".to_owned()
+        }
+        Language::Simulated => format!(
+            "extern \"C\" __attribute__((visibility(\"default\"))) int32_t heddle_probe(void) {{ return {ABI}; }}\n"
+        ),
+    }
+}
+
+/// Loading detects a compiler for another machine.
+fn compiles_and_loads(compiler: &Compiler, language: Language, flags: &Flags) -> Result<(), Unfit> {
+    let folder = tempfile::tempdir().map_err(|e| Unfit::Disk(std::env::temp_dir(), e))?;
     let file = compiler
-        .compile(PROBE, &flags, folder.path())
+        .compile(&probe_text(language), flags, folder.path())
         .map_err(|e| match e {
             CompileError::Start(e) => Unfit::Reason(e.to_string()),
             CompileError::Disk(path, e) => Unfit::Disk(path, e),

@@ -6,19 +6,18 @@ use std::time::Duration;
 use heddle_abi::PlanError;
 
 use crate::abi::{ABI, MAX_RANK, code};
+use crate::program::Language;
+use crate::simulation::Finding;
 
 /// The reasons for which a program cannot be built or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// No candidate compiles and links a small test program.
-    #[error(
-        "no working C compiler, needed to build programs for the cpu device. Tried:{}\nInstall one \
-         (Debian, Ubuntu: `apt install gcc`; Fedora: `dnf install gcc`; Alpine: `apk add gcc \
-         musl-dev`), or name one in HEDDLE_CC",
-        list(.probed)
-    )]
+    #[error("{}", no_compiler(*.language, .probed))]
     NoCompiler {
+        /// The language of the program.
+        language: Language,
         /// Each candidate with the reason why it is not used.
         probed: Vec<(String, String)>,
     },
@@ -108,11 +107,23 @@ pub enum BuildError {
     Memory(#[from] MemoryError),
 }
 
-fn list(probed: &[(String, String)]) -> String {
-    probed
+fn no_compiler(language: Language, probed: &[(String, String)]) -> String {
+    let tried = probed
         .iter()
-        .map(|(name, why)| format!("\n  {name}: {}", why.trim().replace('\n', "\n    ")))
-        .collect()
+        .map(|(name, why)| format!("\n  {name}: {}", why.trim().replace('\n', "\n    ")));
+    let tried: String = tried.collect();
+    match language {
+        Language::C => format!(
+            "no working C compiler, needed to build programs for the cpu device. Tried:{tried}\n\
+             Install one (Debian, Ubuntu: `apt install gcc`; Fedora: `dnf install gcc`; Alpine: `apk \
+             add gcc musl-dev`), or name one in HEDDLE_CC"
+        ),
+        Language::Simulated => format!(
+            "no working C++ compiler, needed to build programs for the sim device. Tried, with `-x \
+             c++`:{tried}\nInstall one (Debian, Ubuntu: `apt install g++`; Fedora: `dnf install \
+             gcc-c++`; Alpine: `apk add g++`), or name one in HEDDLE_CC"
+        ),
+    }
 }
 
 /// The system refuses the memory.
@@ -143,7 +154,7 @@ pub enum RunError {
     },
     /// An input's shape is not usable.
     #[error(
-        "input {input} has the dims {dims:?}: the cpu device takes up to {MAX_RANK} axes, none negative"
+        "input {input} has the dims {dims:?}: a program takes up to {MAX_RANK} axes, none negative"
     )]
     InputDims {
         /// The input's index.
@@ -212,6 +223,25 @@ pub enum RunError {
         fault: Fault,
         /// The row of the emitted program's site table.
         site: u32,
+    },
+    /// The simulator of GPU programs found a fault of the program's.
+    #[error("{finding}: {text}")]
+    Simulated {
+        /// Its kind.
+        finding: Finding,
+        /// The line of the program's text, from 1; 0 if unknown.
+        line: usize,
+        /// The thread, where it is, and what the others of its block do.
+        text: String,
+    },
+    /// A simulated program was run without a grid, or another one with it.
+    #[error("{}", match .simulated {
+        true => "the program is simulated: a session of it needs a grid",
+        false => "the program is not simulated: a session of it takes no grid",
+    })]
+    Grid {
+        /// Was the program built to be simulated?
+        simulated: bool,
     },
     /// The program wrote invalid dims of an output.
     #[error(

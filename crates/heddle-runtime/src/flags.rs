@@ -1,6 +1,6 @@
 //! The compiler's flags. All of them are ours: results must not depend on a user's `CFLAGS`.
 //!
-//! - `-O3`, or the level that a user names, which changes the speed alone; and the processor at hand.
+//! - `-O3` (`-O1` where a launch is simulated), or the level that a user names, which changes the speed alone; and the processor at hand.
 //! - `-fno-math-errno -fno-trapping-math`: `errno` and floating-point flags are never read, and
 //!   both prevent vectorisation.
 //! - `-ffp-contract=fast`: a product and a sum become one fused operation, rounded once. Kernels
@@ -13,8 +13,10 @@
 //!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.
 
+use crate::abi;
 use crate::error::BuildError;
-use crate::program::{BuildOptions, Sanitizer};
+use crate::program::{BuildOptions, Language, Sanitizer};
+use crate::simulation;
 
 /// The variable that names the optimisation level where options do not.
 const LEVEL: &str = "HEDDLE_BUILD_LEVEL";
@@ -31,12 +33,12 @@ pub(crate) enum Product {
 /// The flags of one build.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags {
+    language: Language,
     product: Product,
     list: Vec<String>,
 }
 
 const COMMON: &[&str] = &[
-    "-std=gnu11",
     "-pipe",
     "-w",
     "-fno-math-errno",
@@ -46,16 +48,32 @@ const COMMON: &[&str] = &[
     "-fno-stack-protector",
     "-U_FORTIFY_SOURCE",
     "-fvisibility=hidden",
-    "-include",
-    "heddle.h",
     "-I.",
+];
+
+const C: &[&str] = &["-std=gnu11", "-include", "heddle.h"];
+
+/// CUDA text as C++. Everything before the program's file is C++, too, which there is none of.
+const SIMULATED: &[&str] = &[
+    "-std=gnu++17",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-include",
+    "sim.h",
+    "-x",
+    "c++",
 ];
 
 const DRIVER: &str = include_str!("../include/driver.c");
 
 impl Flags {
     pub(crate) fn new(options: &BuildOptions, product: Product) -> Result<Flags, BuildError> {
-        let mut list: Vec<String> = COMMON.iter().map(|f| (*f).to_owned()).collect();
+        let language = options.language;
+        let own = match language {
+            Language::C => C,
+            Language::Simulated => SIMULATED,
+        };
+        let mut list: Vec<String> = COMMON.iter().chain(own).map(|f| (*f).to_owned()).collect();
         list.push(format!("-O{}", level(options)?));
         let contract = if options.contract { "fast" } else { "off" };
         list.push(format!("-ffp-contract={contract}"));
@@ -79,7 +97,11 @@ impl Flags {
             );
         }
         list.extend(options.extra_flags.iter().cloned());
-        Ok(Flags { product, list })
+        Ok(Flags {
+            language,
+            product,
+            list,
+        })
     }
 
     /// All flags but the output.
@@ -98,6 +120,19 @@ impl Flags {
         list
     }
 
+    /// The header that the program is compiled with.
+    pub(crate) fn header(&self) -> &'static str {
+        self.header_file().1
+    }
+
+    /// Its name and text.
+    pub(crate) fn header_file(&self) -> (&'static str, &'static str) {
+        match self.language {
+            Language::C => ("heddle.h", abi::HEADER),
+            Language::Simulated => ("sim.h", simulation::HEADER),
+        }
+    }
+
     /// Files besides the program.
     pub(crate) fn more_sources(&self) -> &'static [(&'static str, &'static str)] {
         match self.product {
@@ -113,7 +148,11 @@ fn level(options: &BuildOptions) -> Result<u8, BuildError> {
         return Ok(level.min(3));
     }
     let Some(given) = std::env::var_os(LEVEL).filter(|given| !given.is_empty()) else {
-        return Ok(3);
+        // A simulated program runs once or a few times, and mostly switches between threads.
+        return Ok(match options.language {
+            Language::C => 3,
+            Language::Simulated => 1,
+        });
     };
     let level = given.to_str().and_then(|given| given.parse().ok());
     level.filter(|level| *level <= 3).ok_or(BuildError::Level {

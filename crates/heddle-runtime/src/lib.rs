@@ -1,8 +1,9 @@
 //! Devices: builds emitted programs, allocates their memory and runs them.
 //!
-//! The only device is the cpu. A [`Source`] (C text with constants) becomes a [`Program`] through
-//! the system's C compiler and a cache on disk; a [`Session`] runs it on the workers of a [`Pool`].
-//! `include/heddle.h` is the contract between text and runtime.
+//! A [`Source`] (text with constants) becomes a [`Program`] through the system's C compiler and a
+//! cache on disk. C text is for the cpu: a [`Session`] runs it on the workers of a [`Pool`], and
+//! `include/heddle.h` is the contract between text and runtime. CUDA text is built with
+//! `include/sim.h`, which simulates a launch on the calling thread.
 //!
 //! This crate knows nothing of graphs; it is the only one that loads and calls foreign code.
 
@@ -20,6 +21,7 @@ mod libraries;
 mod pool;
 mod program;
 mod session;
+pub mod simulation;
 mod slab;
 mod source;
 mod standalone;
@@ -32,8 +34,9 @@ pub use executable::{Executable, Finished, Lent};
 pub use heddle_abi::{Plan, PlanError, PlanFault, plan};
 pub use libraries::{KeptLibrary, Libraries};
 pub use pool::{Pool, PoolOptions, default_threads};
-pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Program, Sanitizer};
+pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Language, Program, Sanitizer};
 pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged};
+pub use simulation::{Finding, Grid};
 pub use slab::Slabs;
 pub use source::{Constant, Source};
 pub use standalone::{OwnedOutput, Standalone, StandaloneError};

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
-use crate::abi::HEADER;
 use crate::cache::Key;
 use crate::cpu;
 use crate::flags::Flags;
@@ -75,13 +74,13 @@ impl Libraries {
 
 /// The key of a text on this processor. The compiler is no part of it: any of them makes the same program.
 pub(crate) fn key(text: &str, flags: &Flags) -> Key {
-    let flags = flags.list("").join("\n");
+    let list = flags.list("").join("\n");
     let parts = [
         "library",
         text,
-        &flags,
+        &list,
         cpu::identity(),
-        HEADER,
+        flags.header(),
         std::env::consts::OS,
     ];
     Key::new(&parts.map(str::as_bytes))

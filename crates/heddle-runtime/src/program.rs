@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use heddle_abi::Plan;
 use libloading::Library;
 
-use crate::abi::{ABI, About, EntryFn, HEADER, HostFn};
+use crate::abi::{ABI, About, EntryFn, HostFn};
+use crate::buffer::ALIGNMENT;
 use crate::cache::{Cache, CacheChoice, Key};
 use crate::compiler::{CompileError, Compiler};
 use crate::cpu;
@@ -21,6 +22,8 @@ use crate::source::{Constant, Source};
 /// Options of a build. Everything but the cache and the libraries is part of the key.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
+    /// The language of the text.
+    pub language: Language,
     /// The compiler to use, optionally with leading arguments. Without it `HEDDLE_CC` decides, then
     /// [`crate::compiler::CANDIDATES`] are tried.
     pub compiler: Option<String>,
@@ -28,7 +31,7 @@ pub struct BuildOptions {
     pub cache: CacheChoice,
     /// Limit on the bytes of the cache.
     pub cache_limit: u64,
-    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, then it is 3.
+    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, then it is 3 for C and 1 for simulated programs.
     pub optimize: Option<u8>,
     /// Allows fused products and sums.
     pub contract: bool,
@@ -43,6 +46,16 @@ pub struct BuildOptions {
     pub libraries: Option<Arc<Libraries>>,
 }
 
+/// Languages of emitted text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// C, against `include/heddle.h`.
+    #[default]
+    C,
+    /// CUDA, which `include/sim.h` makes C++ that simulates a launch. Sessions run it with a [`Grid`](crate::Grid).
+    Simulated,
+}
+
 /// Checks that a compiler builds into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sanitizer {
@@ -55,6 +68,7 @@ pub enum Sanitizer {
 impl Default for BuildOptions {
     fn default() -> BuildOptions {
         BuildOptions {
+            language: Language::default(),
             compiler: None,
             cache: CacheChoice::Default,
             cache_limit: 2 << 30,
@@ -107,6 +121,7 @@ pub struct Program {
     _blobs: Vec<Constant>,
     library: Library,
     report: BuildReport,
+    language: Language,
 }
 
 // SAFETY: the pointers are to constants that the program owns and never writes.
@@ -136,8 +151,7 @@ impl Program {
                 cache: CacheUse::Hit,
                 elapsed: start.elapsed(),
             };
-            let (plan, constants) = (source.plan.clone(), source.constants.clone());
-            return Program::resolve(&source.name, library, plan, constants, report);
+            return Program::resolve(source, library, options.language, report);
         }
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
@@ -154,8 +168,7 @@ impl Program {
             cache,
             elapsed: start.elapsed(),
         };
-        let (plan, constants) = (source.plan.clone(), source.constants.clone());
-        Program::resolve(&source.name, library, plan, constants, report)
+        Program::resolve(source, library, options.language, report)
     }
 
     /// Loads a program built elsewhere: a shared library as made by [`Program::build`].
@@ -176,7 +189,13 @@ impl Program {
             cache: CacheUse::Uncached("built elsewhere".to_owned()),
             elapsed: start.elapsed(),
         };
-        Program::resolve(name, library, plan, constants, report)
+        let source = Source {
+            name: name.to_owned(),
+            text: String::new(),
+            constants,
+            plan,
+        };
+        Program::resolve(&source, library, Language::C, report)
     }
 
     /// The name in messages.
@@ -228,18 +247,24 @@ impl Program {
         self.pointers.as_ptr()
     }
 
+    /// The language that it was emitted in.
+    pub(crate) fn language(&self) -> Language {
+        self.language
+    }
+
     /// The memory of a launch.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
     fn resolve(
-        name: &str,
+        source: &Source,
         library: Library,
-        plan: Plan,
-        constants: Vec<Constant>,
+        language: Language,
         report: BuildReport,
     ) -> Result<Program, BuildError> {
+        let name = source.name.as_str();
+        let (plan, constants) = (source.plan.clone(), source.constants.clone());
         let missing = |symbol: &'static str| {
             let name = name.to_owned();
             move |_| BuildError::Symbol { name, symbol }
@@ -259,9 +284,14 @@ impl Program {
             host_main.ok().map(|f| *f)
         };
         check_counts(name, &about, &plan, constants.len())?;
+        // A device has copies of all constants, which are aligned.
+        let least = match language {
+            Language::C => 1,
+            Language::Simulated => ALIGNMENT,
+        };
         let blobs = constants
             .into_iter()
-            .map(Constant::aligned)
+            .map(|constant| constant.aligned(least))
             .collect::<Result<Vec<_>, _>>()?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Program {
@@ -275,19 +305,20 @@ impl Program {
             _blobs: blobs,
             library,
             report,
+            language,
         })
     }
 }
 
 fn key(text: &str, flags: &Flags, compiler: &Compiler) -> Key {
-    let flags = flags.list("").join("\n");
+    let list = flags.list("").join("\n");
     let compiler = compiler.identity();
     let parts = [
         text,
-        &flags,
+        &list,
         &compiler,
         cpu::identity(),
-        HEADER,
+        flags.header(),
         std::env::consts::OS,
     ];
     Key::new(&parts.map(str::as_bytes))

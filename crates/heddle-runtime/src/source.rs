@@ -15,7 +15,7 @@ use crate::slab::Slice;
 pub struct Source {
     /// The name in messages.
     pub name: String,
-    /// The C text. The header is included before its first line.
+    /// The text. The header of its language is included before its first line.
     pub text: String,
     /// `env->constants`, in this order. Not part of the cache's key.
     pub constants: Vec<Constant>,
@@ -76,9 +76,10 @@ impl Constant {
         &self.blob
     }
 
-    /// The constant at an address that the program can read: itself, or a copy.
-    pub(crate) fn aligned(self) -> Result<Constant, MemoryError> {
-        if self.bytes().as_ptr().addr().is_multiple_of(self.alignment) {
+    /// The constant at an address that the program can read, a multiple of `least`: itself, or a copy.
+    pub(crate) fn aligned(self, least: usize) -> Result<Constant, MemoryError> {
+        let alignment = self.alignment.max(least);
+        if self.bytes().as_ptr().addr().is_multiple_of(alignment) {
             return Ok(self);
         }
         Ok(Buffer::copy_of(self.bytes())?.into())

@@ -28,7 +28,9 @@ impl Program {
                 let reason = self.report().interpreted.clone();
                 let reason = reason.unwrap_or_else(|| {
                     let why = match self.device() {
-                        Device::Cpu => "it is compiled in parts, which the interpreter calls",
+                        Device::Cpu | Device::Sim => {
+                            "it is compiled in parts, which the interpreter calls"
+                        }
                         Device::Interp => "the device is the interpreter",
                     };
                     Interpreted::whole(None, why.into())

@@ -18,6 +18,7 @@ use heddle_uprogram::text::ReadError;
 use crate::Interpreted;
 use crate::batch_error::BatchError;
 use crate::draw::DrawError;
+use crate::grid::GridError;
 use crate::inputs::InputError;
 use crate::remedy::{Limit, Remedy};
 use crate::saved_error::SavedError;
@@ -186,6 +187,9 @@ pub enum Error {
     /// The system gives no thread to work on.
     #[error("a thread cannot be started: {0}")]
     Thread(std::io::Error),
+    /// The grid to simulate is none.
+    #[error("the grid: {0}")]
+    Grid(#[from] GridError),
     /// More worker threads are asked for than [`MAX_THREADS`](crate::MAX_THREADS).
     #[error("{0} worker threads: a program can use up to {most}", most = crate::MAX_THREADS)]
     Threads(usize),
@@ -289,6 +293,7 @@ impl Error {
             | Error::Input(_)
             | Error::Batch(_)
             | Error::Memory(_)
+            | Error::Grid(_)
             | Error::Threads(_) => ErrorKind::Invalid,
             Error::Draw(DrawError::TooLarge { .. }) => ErrorKind::Limit,
             Error::Draw(DrawError::UnknownSize(_)) => ErrorKind::Invalid,
@@ -517,12 +522,13 @@ fn compiled_message(
             Some(failure) => format!("{site}: {failure}"),
             None => format!("{site}: {fault}"),
         },
+        (Some(site), heddle_runtime::RunError::Simulated { .. }) => format!("{site}: {error}"),
         _ => error.to_string(),
     }
 }
 
 fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
-    use heddle_runtime::{Fault, RunError};
+    use heddle_runtime::{Fault, Finding, RunError};
     Some(Remedy::Raise(match error {
         RunError::Program { fault, .. } => match fault {
             Fault::Depth { .. } => Limit::Depth,
@@ -530,6 +536,9 @@ fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
             Fault::Iterations { .. } => Limit::Iterations,
             _ => return None,
         },
+        RunError::Simulated { finding, .. } => {
+            return (*finding != Finding::Memory).then_some(Remedy::Report);
+        }
         RunError::Timeout(_) => Limit::Timeout,
         RunError::MemoryLimit { .. } => Limit::Memory,
         _ => return None,
@@ -548,7 +557,7 @@ fn fault_remedy(fault: &Fault) -> Option<Remedy> {
 }
 
 fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
-    use heddle_runtime::{Fault, RunError};
+    use heddle_runtime::{Fault, Finding, RunError};
     match error {
         RunError::Program {
             fault:
@@ -561,6 +570,10 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
             ..
         }
         | RunError::MemoryLimit { .. }
+        | RunError::Simulated {
+            finding: Finding::Memory,
+            ..
+        }
         | RunError::Memory(_)
         | RunError::Plan { .. }
         | RunError::NoWorkers(_)
@@ -570,6 +583,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
             fault: Fault::Custom { .. },
             ..
         }
+        | RunError::Simulated { .. }
         | RunError::OutputDims { .. } => ErrorKind::Internal,
         _ => ErrorKind::Invalid,
     }

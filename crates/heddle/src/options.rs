@@ -5,7 +5,7 @@ use std::time::Duration;
 use heddle_runtime::cache::{Cache, CacheChoice};
 use heddle_runtime::{BuildOptions, CancelToken};
 
-use crate::{Error, Inputs, Limit, Machine, Remedy, Step};
+use crate::{Error, Grid, Inputs, Limit, Machine, Remedy, Step};
 
 /// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,17 +17,21 @@ pub enum Device {
     /// [Compiling](crate::compile) needs a C compiler on this computer.
     #[default]
     Cpu,
+    /// A simulated GPU: the [CUDA text](Target::Cuda) of the program as it would be launched on [`CompileOptions::grid`], built for this
+    /// computer. It finds faults of the text that a GPU would hang or err on, and is slow. Compiling needs a C++ compiler.
+    Sim,
 }
 
 impl Device {
     /// All devices.
-    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu];
+    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu, Device::Sim];
 
     /// The name, as in `heddle run --device`.
     pub const fn name(self) -> &'static str {
         match self {
             Device::Interp => "interp",
             Device::Cpu => "cpu",
+            Device::Sim => "sim",
         }
     }
 }
@@ -37,6 +41,8 @@ impl Device {
 pub struct CompileOptions {
     /// The device to run on.
     pub device: Device,
+    /// The grid that [`Device::Sim`] simulates.
+    pub grid: Grid,
     /// Do the graph passes run? They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
@@ -58,7 +64,7 @@ pub struct CompileOptions {
     /// The place of what is kept from one compilation to the next: built programs, packed weights, measured times.
     pub cache: CacheChoice,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
-    /// [`Target::Cuda`]. A program runs on any number of threads.
+    /// [`Target::Cuda`], with [`CompileOptions::grid`] on [`Device::Sim`]. A program runs on any number of threads.
     pub machine: Option<Machine>,
     /// Source of the scheduler's times.
     pub tune: Tune,
@@ -110,6 +116,7 @@ impl Default for CompileOptions {
     fn default() -> Self {
         Self {
             device: Device::default(),
+            grid: Grid::default(),
             optimize: true,
             without: vec![],
             threads: None,
@@ -189,7 +196,7 @@ pub enum Target {
     /// C, which the cpu device builds.
     #[default]
     Cpu,
-    /// CUDA: one persistent kernel. There is no device for it yet.
+    /// CUDA: one persistent kernel, which [`Device::Sim`] simulates. No GPU runs it yet.
     Cuda,
 }
 

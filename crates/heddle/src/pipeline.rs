@@ -81,6 +81,9 @@ pub(crate) fn compile_for(
     if options.threads() > MAX_THREADS {
         return Err(Error::Threads(options.threads()));
     }
+    if options.device == crate::Device::Sim {
+        options.grid.check()?;
+    }
     let (log, tap) = (&Log::default(), None);
     let pipeline = Pipeline {
         options,
@@ -125,6 +128,7 @@ impl Pipeline<'_> {
                 Err(error) => {
                     refused = Some(error);
                     let parts = Parts {
+                        device: self.backend.device(),
                         machine: self.backend.machine(),
                         grows: self.backend.grows(),
                         compile: &|part| self.part(part),

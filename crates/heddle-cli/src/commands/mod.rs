@@ -56,6 +56,7 @@ pub fn prepare_run(
     source: &Source,
     keep_going: bool,
 ) -> Result<Prepared, Failure> {
+    check_device(exec)?;
     if saved::is_saved(&args.model.path) {
         return saved::prepare(args, exec, source);
     }
@@ -119,6 +120,15 @@ pub fn prepare_run(
     Ok(prepared)
 }
 
+/// Refuses options of another device.
+pub fn check_device(exec: &Exec) -> Result<(), Failure> {
+    if exec.sim.is_some() && exec.device != DeviceArg::Sim {
+        let text = "--sim is the launch that --device sim simulates";
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    Ok(())
+}
+
 /// Reads a model for the inputs that the command line gives.
 pub fn read(
     args: &ModelArgs,
@@ -155,7 +165,9 @@ pub fn load(
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,
             DeviceArg::Cpu => Device::Cpu,
+            DeviceArg::Sim => Device::Sim,
         },
+        grid: exec.sim.unwrap_or_default(),
         optimize: !exec.compiling.no_opt && !exec.f64,
         max_frames: exec.max_frames,
         ..compile_options(&exec.compiling)

@@ -31,7 +31,9 @@ pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepa
         device: match exec.device {
             DeviceArg::Interp => Some(Device::Interp),
             DeviceArg::Cpu => None,
+            DeviceArg::Sim => Some(Device::Sim),
         },
+        grid: exec.sim,
         ..Default::default()
     };
     let program = Program::open(&args.model.path, &options)?;

@@ -15,5 +15,6 @@ mod pt2;
 mod run;
 mod saved;
 mod setup;
+mod simulated;
 mod suite;
 mod weights;

@@ -6,7 +6,7 @@ use prost::Message;
 use crate::setup::Scratch;
 
 /// Writes a case of `y = -x` that expects this `y` of `x = 1`.
-fn case(s: &Scratch, name: &str, op: &str, want: f32) {
+pub fn case(s: &Scratch, name: &str, op: &str, want: f32) {
     let text = format!("fn @main(%x: f32[1]) -> (%y: f32[1]) {{\n  return {op}(%x)\n}}\n");
     s.write(&format!("{name}/model.heddle"), text);
     s.write(

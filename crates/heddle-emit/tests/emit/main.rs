@@ -22,6 +22,7 @@ mod sanitized;
 mod sequences;
 mod shared;
 mod simulated;
+mod simulated_programs;
 mod snapshots;
 mod split;
 mod stops;

@@ -19,6 +19,9 @@ HEDDLE_MAIN {
   heddle_signal(env, worker, 1);
 #elif CASE == 4 /* no barrier between producers and consumer */
   out[own] = 1;
+#elif CASE == 5 /* an element behind the end of a shared array */
+  HEDDLE_SHARED(int64_t, tile, 8);
+  tile[heddle_lane / 7] = 1;
 #endif
   if (own == 0) {
     int64_t sum = 0;

@@ -21,7 +21,8 @@ use crate::buffer::Buffer;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Fault, RunError};
 use crate::pool::{Leased, Pool};
-use crate::program::{Entry, Program};
+use crate::program::{Entry, Language, Program};
+use crate::simulation::{Grid, Simulation};
 
 /// Poison: NaN as floats, -1 as integers.
 const POISON: u8 = 0xff;
@@ -34,6 +35,9 @@ pub struct SessionOptions {
     /// Poisons scratch and outputs before each run, to find programs that read uninitialised
     /// memory. For tests.
     pub poison: bool,
+    /// The simulated grid; for [simulated](crate::Language::Simulated) programs, and only for these. Its blocks are the
+    /// workers that memory is planned for; the calling thread runs all of them.
+    pub grid: Option<Grid>,
 }
 
 impl Default for SessionOptions {
@@ -41,6 +45,7 @@ impl Default for SessionOptions {
         SessionOptions {
             max_memory: 64 << 30,
             poison: false,
+            grid: None,
         }
     }
 }
@@ -96,6 +101,7 @@ pub struct Session {
     sync: Box<abi::Sync>,
     units: Box<[UnitState]>,
     error: Arc<ErrorCell>,
+    simulation: Option<Box<Simulation>>,
     /// Time of the last run.
     last: Duration,
 }
@@ -110,6 +116,7 @@ impl Session {
                 .collect(),
             sync: Box::default(),
             error: Arc::default(),
+            simulation: options.grid.map(|grid| Box::new(Simulation::new(grid))),
             last: Duration::MAX,
             program,
             pool,
@@ -171,6 +178,10 @@ impl Session {
         if options.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
+        let simulated = self.program.language() == Language::Simulated;
+        if simulated != self.simulation.is_some() {
+            return Err(RunError::Grid { simulated });
+        }
         let plan = self.program.plan();
         self.memory.plan(plan, sizes, self.limits(options))?;
         self.memory.set_inputs(plan, inputs)?;
@@ -214,7 +225,10 @@ impl Session {
             yields,
             decide: None,
             crew: std::ptr::null(),
-            arguments: std::ptr::null(),
+            arguments: self
+                .simulation
+                .as_deref()
+                .map_or(std::ptr::null(), |s| std::ptr::from_ref(s).cast()),
         };
         let mut staged = Staged {
             env,
@@ -223,6 +237,7 @@ impl Session {
             sync: &self.sync,
             units: &self.units,
             error: &self.error,
+            simulation: self.simulation.as_deref(),
             _watch: deadline.map(|d| Watch::start(d, &self.error)).transpose()?,
             timeout,
             poison: self.options.poison,
@@ -286,7 +301,10 @@ impl Session {
 
     fn limits(&self, options: &RunOptions<'_>) -> Limits {
         Limits {
-            workers: self.pool.threads() as i64,
+            workers: match self.options.grid {
+                Some(grid) => grid.blocks.into(),
+                None => self.pool.threads() as i64,
+            },
             max_depth: options.max_depth,
             max_memory: self.options.max_memory,
         }
@@ -318,6 +336,7 @@ pub struct Staged<'s, 'i> {
     sync: &'s abi::Sync,
     units: &'s [UnitState],
     error: &'s ErrorCell,
+    simulation: Option<&'s Simulation>,
     _watch: Option<Watch>,
     timeout: Duration,
     poison: bool,
@@ -388,6 +407,9 @@ impl<'s> Staged<'s, '_> {
     /// Resets the workers' counters. Workers read them after their turn, which is written
     /// later.
     fn rewind(&self) {
+        if let Some(simulation) = self.simulation {
+            simulation.rewind();
+        }
         self.sync.arrived.store(0, Ordering::Relaxed);
         self.sync.overdue.store(0, Ordering::Relaxed);
         // A change of the team may not have come about.
@@ -426,6 +448,9 @@ impl<'s> Staged<'s, '_> {
     }
 
     fn failure(&self, returned: i32) -> RunError {
+        if let Some(found) = self.simulation.and_then(Simulation::found) {
+            return found;
+        }
         let ErrorCell { code, site, values } = self.error;
         let values = [0, 1].map(|i: usize| values[i].load(Ordering::Relaxed));
         match code.load(Ordering::Acquire) {

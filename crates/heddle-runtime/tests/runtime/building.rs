@@ -187,7 +187,7 @@ fn a_compiler_that_does_not_work_is_named() {
         let error = Program::build(&numbered(1), &options).unwrap_err();
         let said = error.to_string();
         assert!(
-            matches!(&error, BuildError::NoCompiler { probed } if probed[0].0 == bad),
+            matches!(&error, BuildError::NoCompiler { probed, .. } if probed[0].0 == bad),
             "{said}"
         );
         assert!(said.contains(bad) && said.contains("HEDDLE_CC"), "{said}");

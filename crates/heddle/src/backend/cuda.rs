@@ -1,4 +1,4 @@
-//! CUDA text: one persistent kernel. There is no device for it yet.
+//! CUDA text: one persistent kernel. A GPU does not run it yet, the simulator does (`sim.rs`).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use heddle_emit::Emitted;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{CompileOptions, Error, Interpreted, Target};
+use crate::{CompileOptions, Device, Error, Interpreted, Target};
 
 /// Writes programs for NVIDIA GPUs.
 #[derive(Clone, Debug)]
@@ -23,6 +23,11 @@ impl Cuda {
 }
 
 impl Backend for Cuda {
+    /// The one that runs the same text.
+    fn device(&self) -> Device {
+        Device::Sim
+    }
+
     fn machine(&self) -> Machine {
         self.machine.clone()
     }

@@ -51,6 +51,9 @@ pub(crate) type Built = Result<Result<Arc<dyn Artifact>, LowerError>, Error>;
 
 /// A device, or another way to run programs.
 pub(crate) trait Backend: Debug + Sync {
+    /// The device that its programs run on.
+    fn device(&self) -> Device;
+
     /// The machine that programs are scheduled for.
     fn machine(&self) -> Machine;
 

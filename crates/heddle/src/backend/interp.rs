@@ -21,6 +21,10 @@ use crate::{Device, Error, Interpreted, RunOptions};
 pub(crate) struct Interpreter;
 
 impl Backend for Interpreter {
+    fn device(&self) -> Device {
+        Device::Interp
+    }
+
     fn machine(&self) -> Machine {
         Machine::host(1)
     }

@@ -16,6 +16,7 @@ pub(crate) mod interface;
 mod interp;
 mod memory;
 mod parts;
+mod sim;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
     match options.device {
         Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options)),
+        Device::Sim => Box::new(sim::Sim::new(options)),
     }
 }
 
@@ -46,6 +48,7 @@ pub(crate) fn with_libraries(
     match options.device {
         Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options).with_libraries(libraries)),
+        Device::Sim => Box::new(sim::Sim::new(options).with_libraries(libraries)),
     }
 }
 

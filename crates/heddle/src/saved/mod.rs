@@ -26,7 +26,7 @@ use crate::model::verified;
 use crate::pipeline::{Origin, compile_for};
 use crate::saved_error::SavedError;
 use crate::stack::on_large_stack;
-use crate::{CompileOptions, Device, Error, Model, Program};
+use crate::{CompileOptions, Device, Error, Grid, Model, Program};
 
 use container::{Container, Tag};
 
@@ -37,6 +37,8 @@ pub struct OpenOptions {
     pub trusted: bool,
     /// The device that it is opened for; `None`: the one that it was compiled for.
     pub device: Option<Device>,
+    /// The grid of [`Device::Sim`]; `None`: the one that it was compiled for.
+    pub grid: Option<Grid>,
     /// The C compiler, as in [`CompileOptions::compiler`].
     pub compiler: Option<String>,
     /// The place of what is kept, as in [`CompileOptions::cache`].
@@ -116,6 +118,7 @@ impl Program {
         let (module, compiling) = read(path, &container)?;
         let compiling = CompileOptions {
             device: options.device.unwrap_or(compiling.device),
+            grid: options.grid.unwrap_or(compiling.grid),
             compiler: options.compiler.clone(),
             cache: options.cache.clone(),
             ..compiling

@@ -14,6 +14,9 @@ pub fn write(options: &CompileOptions) -> String {
     let mut line = |name: &str, value: String| text += &format!("{name} {value}\n");
     line("heddle", env!("CARGO_PKG_VERSION").into());
     line("device", options.device.name().into());
+    if options.device == Device::Sim {
+        line("grid", options.grid.to_string());
+    }
     line("optimize", options.optimize.to_string());
     if let Some(threads) = options.threads {
         line("threads", threads.to_string());
@@ -46,6 +49,7 @@ pub fn read(text: &str) -> Result<CompileOptions, SavedError> {
                 let device = Device::ALL.iter().find(|d| d.name() == value);
                 options.device = *device.ok_or_else(|| wrong(line))?;
             }
+            "grid" => options.grid = number(line, value)?,
             "optimize" => options.optimize = number(line, value)?,
             "threads" => {
                 let threads = number(line, value)?;

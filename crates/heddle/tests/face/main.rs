@@ -18,6 +18,7 @@ mod pipelined;
 mod profile;
 mod readme;
 mod saved;
+mod simulated;
 mod sizes;
 mod steps;
 mod texts;

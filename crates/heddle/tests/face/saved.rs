@@ -77,6 +77,7 @@ fn bare(trusted: bool) -> OpenOptions {
     OpenOptions {
         trusted,
         device: None,
+        grid: None,
         compiler: Some("none-such".into()),
         cache: CacheChoice::Off,
     }

@@ -15,6 +15,7 @@ use self::case::{Case, Ended, Means, Settings, Verdict};
 use self::known::Known;
 use self::tally::Tally;
 use crate::args::{DeviceArg, TestArgs};
+use crate::commands;
 use crate::fail::{Exit, Failure};
 use crate::out::{self, DIM, GREEN, RED, YELLOW, styled};
 use crate::show;
@@ -24,6 +25,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs cases and says which passed; fails if one did not that should, or one did that should not.
 pub fn test(args: TestArgs) -> Result<(), Failure> {
+    commands::check_device(&args.exec)?;
     let known = args.known.as_deref().map(Known::read).transpose()?;
     let cases = case::find(&args.dirs)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use heddle_emit::Dialect;
 use heddle_ir::{DType, Datum, Module, Tensor};
 use heddle_machine::Machine;
+use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::plan::PlanFault;
 use heddle_runtime::{
-    BuildOptions, Input, Pool, PoolOptions, Program, RunError, RunOptions, Session, SessionOptions,
-    Source,
+    BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
+    SessionOptions, Source,
 };
 use heddle_uprogram::program::Size;
 use heddle_uprogram::{UProgram, text};
@@ -165,16 +167,44 @@ impl Case {
     /// The same, with copies of all rows that products read if `copies_rows`.
     pub fn copying(
         name: &str,
-        mut module: Module,
+        module: Module,
         inputs: &[Datum],
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
         copies_rows: bool,
     ) -> Result<Case, String> {
+        let form = (&heddle_emit::C, copies_rows);
+        Self::written(name, module, inputs, machine, schedule, form)
+    }
+
+    /// The program as a simulated launch of so many blocks runs it, written in CUDA.
+    pub fn simulated(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        blocks: usize,
+    ) -> Result<Case, String> {
+        let machine = Machine::h100().with_grid(blocks, 64).with_barrier_ns(0.0);
+        let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+        let form = (&heddle_emit::CUDA, false);
+        Self::written(name, module, inputs, &machine, &schedule, form)
+    }
+
+    fn written(
+        name: &str,
+        mut module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+        schedule: &dyn Fn(&mut UProgram),
+        (dialect, copies_rows): (&Dialect, bool),
+    ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
-        let mut program = heddle_lower::lower(&module).map_err(|e| e.cause.to_string())?;
+        // A kernel that runs maps no memory.
+        let grows = dialect.lanes.is_none();
+        let lowered = heddle_lower::lower_for(&module, grows);
+        let mut program = lowered.map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
         if !copies_rows {
             heddle_schedule::read_rows(&mut program, machine);
@@ -196,7 +226,7 @@ impl Case {
         let differ = again.lines().zip(written.lines()).find(|(a, b)| a != b);
         assert!(again == written, "{name} does not go round: {differ:?}");
         let layout = heddle_uprogram::layout(&program).map_err(|e| e.to_string())?;
-        let emitted = heddle_emit::write(&program, &layout, &heddle_emit::C);
+        let emitted = heddle_emit::write(&program, &layout, dialect);
         let constants = heddle_emit::Constants::of(&program);
         let constants = constants.iter().map(|c| c.bytes().into()).collect();
         let tensors = inputs.iter().map(|d| match d {
@@ -254,27 +284,61 @@ impl Case {
                 ..Default::default()
             };
             let mut session = Session::new(built.clone(), pool, options);
-            // Frames for deeper recursion would only have to be poisoned.
-            let limits = RunOptions {
-                max_depth: 100,
-                team,
-                ..Default::default()
-            };
-            let outputs = session.run(&self.inputs(), &self.sizes, &limits);
-            // A size that is computed from elements may wrap. The launch refuses it before anything
-            // runs, and the program is the interpreter's.
-            if let Err(RunError::Plan(error)) = &outputs
-                && self.computes_sizes()
-                && error.fault == PlanFault::Overflow
-            {
+            let what = format!("{name}, {team} of {threads} threads");
+            if !self.agrees(&mut session, team, &what) {
                 return;
             }
-            let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-            for i in 0..self.expected.len() {
-                let what = format!("{name}, {team} of {threads} threads, output {i}\n{text}");
-                self.compare(i, outputs.dims(i), outputs.data(i), &what);
+        }
+    }
+
+    /// Builds the program and compares what launches of these grids give.
+    pub fn check_grids(&self, name: &str, grids: &[Grid]) {
+        let options = BuildOptions {
+            language: Language::Simulated,
+            cache: CacheChoice::Off,
+            ..Default::default()
+        };
+        let text = &self.source.text;
+        let built = Program::build(&self.source, &options);
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
+        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        for &grid in grids {
+            let options = SessionOptions {
+                poison: true,
+                grid: Some(grid),
+                ..Default::default()
+            };
+            let mut session = Session::new(built.clone(), pool.clone(), options);
+            if !self.agrees(&mut session, usize::MAX, &format!("{name}, {grid:?}")) {
+                return;
             }
         }
+    }
+
+    /// Runs the program and compares its outputs. `false` if the launch is refused.
+    fn agrees(&self, session: &mut Session, team: usize, name: &str) -> bool {
+        let text = &self.source.text;
+        // Frames for deeper recursion would only have to be poisoned.
+        let limits = RunOptions {
+            max_depth: 100,
+            team,
+            ..Default::default()
+        };
+        let outputs = session.run(&self.inputs(), &self.sizes, &limits);
+        // A size that is computed from elements may wrap. The launch refuses it before anything
+        // runs, and the program is the interpreter's.
+        if let Err(RunError::Plan(error)) = &outputs
+            && self.computes_sizes()
+            && error.fault == PlanFault::Overflow
+        {
+            return false;
+        }
+        let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+        for i in 0..self.expected.len() {
+            let what = format!("{name}, output {i}\n{text}");
+            self.compare(i, outputs.dims(i), outputs.data(i), &what);
+        }
+        true
     }
 
     /// That a program gives the same: the one that this was made of.

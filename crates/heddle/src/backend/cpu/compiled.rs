@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use heddle_emit::{Dialect, Emitted};
 use heddle_ir::{Datum, Signature};
 use heddle_runtime::{
     BuildOptions, Constant, Executable, Pool, PoolOptions, Program, RunError, SessionOptions,
@@ -12,13 +13,27 @@ use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
 use super::session::CpuSession;
 use super::spare::Spares;
-use crate::backend::interface::{Artifact, Lowered, Session};
+use crate::backend::interface::{Artifact, Lowered, Machine, Scheduled, Session};
 use crate::ports::Ports;
-use crate::{Baseline, Device, Error, RunOptions};
+use crate::{Baseline, Device, Error, Interpreted, RunOptions};
 
-/// A program that worker threads run.
+/// The device of compiled programs: how they are written, built and run.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) device: Device,
+    pub(crate) dialect: &'static Dialect,
+    /// The machine that other forms of a program are scheduled for.
+    pub(crate) machine: Machine,
+    pub(crate) pool: PoolOptions,
+    pub(crate) session: SessionOptions,
+    pub(crate) build: BuildOptions,
+    /// Is each program that is made of another one proven sound before it is built?
+    pub(crate) verify: bool,
+}
+
+/// A program that worker threads run, or one that simulates a launch.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(crate) struct Compiled {
     pub(super) executable: Executable,
     /// The program that was emitted, without the contents of constants.
     pub(super) program: UProgram,
@@ -28,59 +43,77 @@ pub(super) struct Compiled {
     pub(super) sig: Arc<Signature>,
     /// The launch's named sizes, in order.
     pub(super) sizes: Vec<Size>,
-    /// The model's nodes by the numbers that errors carry.
-    sites: Vec<String>,
+    /// Its text, kept only for what a simulator finds, with the model's nodes by the numbers that errors carry.
+    emitted: Emitted,
     /// The program's arrays for the model's inputs and outputs.
     pub(super) ports: Ports,
     /// Memory of results that were dropped.
     pub(super) spares: Spares,
     /// Dims of a run before.
     pub(super) checked: Checked,
-    /// Is each program that is made of this one proven sound before it is built?
-    pub(super) verify: bool,
-    /// Options with which it was built.
-    pub(super) build: BuildOptions,
+    /// Its device.
+    pub(super) setup: Setup,
 }
 
 impl Compiled {
+    /// Builds a scheduled program.
+    pub(crate) fn of(program: Scheduled, setup: &Setup) -> Result<Self, Error> {
+        let Scheduled { module, lowered } = program;
+        let lowered =
+            lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
+        Self::build(lowered, module.entry().sig.clone(), setup)
+    }
+
     /// Builds a program as it was emitted.
     pub(super) fn build(
         lowered: Lowered,
         sig: Arc<Signature>,
-        pool: &PoolOptions,
-        build: &BuildOptions,
-        verify: bool,
+        setup: &Setup,
     ) -> Result<Self, Error> {
+        let mut emitted = lowered.emitted;
         let source = Source {
             name: sig.name.clone(),
-            text: lowered.emitted.source,
+            text: std::mem::take(&mut emitted.source),
             constants: lowered.constants.clone(),
             plan: lowered.layout.plan,
         };
-        let built = Arc::new(Program::build(&source, build)?);
-        let pool =
-            Pool::shared_with(pool).map_err(|e| Error::Internal(format!("no threads: {e}")))?;
+        let built = Arc::new(Program::build(&source, &setup.build)?);
+        // Programs that share a pool take turns. Those that simulate a launch compete for no cores.
+        let simulates = setup.session.grid.is_some();
+        let pool = match simulates {
+            true => Pool::new(&setup.pool).map(Arc::new),
+            false => Pool::shared_with(&setup.pool),
+        };
+        let pool = pool.map_err(|e| Error::Internal(format!("no threads: {e}")))?;
+        if simulates {
+            emitted.source = source.text;
+        }
         let mut program = lowered.program;
         program.drop_contents();
         Ok(Self {
-            executable: Executable::new(built, pool, SessionOptions::default()),
+            executable: Executable::new(built, pool, setup.session.clone()),
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
-            sites: lowered.emitted.sites,
+            emitted,
             spares: Spares::new(program.outputs.len()),
             checked: Checked::default(),
             program,
             constants: lowered.constants,
             sig,
             ports: lowered.ports,
-            verify,
-            build: build.clone(),
+            setup: setup.clone(),
         })
     }
 
     /// The error of a run, with the model's node.
-    pub(super) fn stopped(&self, error: RunError) -> Error {
-        let site = match error {
-            RunError::Program { site, .. } => self.sites.get(site as usize).cloned(),
+    pub(super) fn stopped(&self, mut error: RunError) -> Error {
+        let site = match &mut error {
+            RunError::Program { site, .. } => self.emitted.sites.get(*site as usize).cloned(),
+            RunError::Simulated { line, text, .. } => {
+                if let Some(code) = self.line(*line) {
+                    *text += &format!("; line {line} reads `{}`", code.trim());
+                }
+                self.emitted.node_at(*line).map(str::to_owned)
+            }
             _ => None,
         };
         Error::Compiled {
@@ -90,11 +123,16 @@ impl Compiled {
             error: Box::new(error),
         }
     }
+
+    /// A line of a simulated program's text, from 1.
+    fn line(&self, number: usize) -> Option<&str> {
+        self.emitted.source.lines().nth(number.checked_sub(1)?)
+    }
 }
 
 impl Artifact for Compiled {
     fn device(&self) -> Device {
-        Device::Cpu
+        self.setup.device
     }
 
     fn threads(&self) -> usize {
@@ -130,6 +168,11 @@ impl Artifact for Compiled {
         options: &RunOptions,
     ) -> Option<Result<Arc<dyn Artifact>, Error>> {
         let variant = match kind {
+            // A GPU's operators are no tasks that a host dispatches.
+            Baseline::Host if self.setup.device == Device::Sim => {
+                let why = "a simulated GPU runs the control flow itself, whoever launches it";
+                Err(Error::NotCompiled(Interpreted::whole(None, why.into())))
+            }
             Baseline::Host => self.on_host(),
             Baseline::Trace => self.traced(args, options),
         };

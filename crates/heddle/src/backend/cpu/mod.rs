@@ -10,14 +10,14 @@ mod variants;
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
-use heddle_runtime::{BuildOptions, Libraries, PoolOptions};
+use heddle_runtime::{Libraries, PoolOptions, SessionOptions};
 use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{CompileOptions, Error, Pin, Target};
+use crate::{CompileOptions, Device, Error, Pin, Target};
 
-use compiled::Compiled;
+pub(super) use compiled::{Compiled, Setup};
 use profile::Profiler;
 
 /// Builds programs for so many worker threads.
@@ -26,9 +26,7 @@ pub(super) struct Cpu {
     machine: Machine,
     /// Was the machine asked for by name?
     is_named: bool,
-    pool: PoolOptions,
-    build: BuildOptions,
-    verify: bool,
+    setup: Setup,
 }
 
 impl Cpu {
@@ -36,22 +34,32 @@ impl Cpu {
         Self {
             machine: options.machine(Target::Cpu),
             is_named: options.machine.is_some(),
-            pool: PoolOptions {
-                pin: options.pin == Pin::Auto,
-                ..PoolOptions::new(options.threads())
+            setup: Setup {
+                device: Device::Cpu,
+                dialect: &heddle_emit::C,
+                machine: Machine::host(options.threads()),
+                pool: PoolOptions {
+                    pin: options.pin == Pin::Auto,
+                    ..PoolOptions::new(options.threads())
+                },
+                session: SessionOptions::default(),
+                build: options.build(),
+                verify: options.verify,
             },
-            build: options.build(),
-            verify: options.verify,
         }
     }
 
     pub(super) fn with_libraries(mut self, libraries: Arc<Libraries>) -> Self {
-        self.build.libraries = Some(libraries);
+        self.setup.build.libraries = Some(libraries);
         self
     }
 }
 
 impl Backend for Cpu {
+    fn device(&self) -> Device {
+        Device::Cpu
+    }
+
     fn machine(&self) -> Machine {
         self.machine.clone()
     }
@@ -61,7 +69,7 @@ impl Backend for Cpu {
     }
 
     fn measured(&self, program: &mut UProgram) -> Option<Box<dyn Latency>> {
-        let profiler = Profiler::new(program, &self.machine, &self.build)?;
+        let profiler = Profiler::new(program, &self.machine, &self.setup.build)?;
         Some(Box::new(profiler))
     }
 
@@ -72,25 +80,25 @@ impl Backend for Cpu {
     fn single(&self) -> Option<Box<dyn Backend>> {
         let single = Self {
             machine: Machine::host(1),
-            pool: PoolOptions {
-                threads: 1,
-                ..self.pool.clone()
+            setup: Setup {
+                machine: Machine::host(1),
+                pool: PoolOptions {
+                    threads: 1,
+                    ..self.setup.pool.clone()
+                },
+                ..self.setup.clone()
             },
             ..self.clone()
         };
-        (self.pool.threads > 1 && !self.is_named).then(|| Box::new(single) as Box<dyn Backend>)
+        (self.setup.pool.threads > 1 && !self.is_named)
+            .then(|| Box::new(single) as Box<dyn Backend>)
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
-        Ok(heddle_emit::write(program, layout, &heddle_emit::C))
+        Ok(heddle_emit::write(program, layout, self.setup.dialect))
     }
 
     fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-        let Scheduled { module, lowered } = program;
-        let lowered =
-            lowered.ok_or_else(|| Error::Internal("the program is not scheduled".into()))?;
-        let sig = module.entry().sig.clone();
-        let compiled = Compiled::build(lowered, sig, &self.pool, &self.build, self.verify)?;
-        Ok(Arc::new(compiled))
+        Ok(Arc::new(Compiled::of(program, &self.setup)?))
     }
 }

@@ -7,7 +7,7 @@ use heddle_uprogram::UProgram;
 
 use super::compiled::Compiled;
 use super::session::CpuSession;
-use crate::backend::interface::{Artifact, Layout, Lowered, Machine, Session};
+use crate::backend::interface::{Layout, Lowered, Session};
 use crate::ports::Ports;
 use crate::stages::{layout, prove};
 use crate::{Error, RunOptions};
@@ -15,35 +15,30 @@ use crate::{Error, RunOptions};
 type Write = fn(&UProgram, &Layout, &heddle_emit::Dialect) -> heddle_emit::Emitted;
 
 impl Compiled {
-    fn machine(&self) -> Machine {
-        Machine::host(self.threads())
-    }
-
     /// A program made of this one, written and built.
     fn variant(&self, program: UProgram, ports: Ports, write: Write) -> Result<Self, Error> {
         let layout = layout(&program)?;
         let lowered = Lowered {
-            emitted: write(&program, &layout, &heddle_emit::C),
+            emitted: write(&program, &layout, self.setup.dialect),
             constants: self.constants.clone(),
             program,
             layout,
             ports,
         };
-        let pool = self.executable.pool().options();
-        Self::build(lowered, self.sig.clone(), pool, &self.build, self.verify)
+        Self::build(lowered, self.sig.clone(), &self.setup)
     }
 
     /// The same operators, with control flow that the calling thread runs: it dispatches one operator after the other to
     /// all workers.
     pub(super) fn on_host(&self) -> Result<Self, Error> {
-        if self.verify {
+        if self.setup.verify {
             // A dispatch begins when all units have done the one before.
             let mut dispatched = self.program.clone();
             heddle_schedule::sync_everywhere(&mut dispatched);
             prove(
                 "the program that the host runs",
                 &dispatched,
-                &self.machine(),
+                &self.setup.machine,
             )?;
         }
         let (program, ports) = (self.program.clone(), self.ports.clone());
@@ -52,12 +47,12 @@ impl Compiled {
 
     /// The same operators without control flow: in the order in which a run on these inputs executes them.
     pub(super) fn traced(&self, args: &[Datum], options: &RunOptions) -> Result<Self, Error> {
-        let machine = self.machine();
+        let machine = self.setup.machine.clone();
         let mut recording = self.program.clone();
         let own = recording.outputs.len();
         heddle_schedule::record_decisions(&mut recording);
         heddle_schedule::place_syncs(&mut recording, &machine);
-        let check = |what, program: &UProgram| match self.verify {
+        let check = |what, program: &UProgram| match self.setup.verify {
             true => prove(what, program, &machine),
             false => Ok(()),
         };

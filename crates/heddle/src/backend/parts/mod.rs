@@ -24,6 +24,8 @@ use crate::{Device, Error, Interpreted, RunOptions, Uncompiled};
 
 /// Builds what can be built of a program that has no compiled form as a whole, and is worth it.
 pub(crate) struct Parts<'a> {
+    /// The device of the parts.
+    pub(crate) device: Device,
     /// The machine of the parts.
     pub(crate) machine: Machine,
     /// Memory grows while a part runs.
@@ -39,6 +41,10 @@ impl fmt::Debug for Parts<'_> {
 }
 
 impl Backend for Parts<'_> {
+    fn device(&self) -> Device {
+        self.device
+    }
+
     fn machine(&self) -> Machine {
         self.machine.clone()
     }
@@ -69,6 +75,7 @@ impl Backend for Parts<'_> {
         let mut seen = HashSet::new();
         partition.left.retain(|what| seen.insert(what.to_string()));
         Ok(Arc::new(Mixed {
+            device: self.device,
             module: partition.module,
             parts,
             left: partition.left,
@@ -101,6 +108,8 @@ impl Parts<'_> {
 /// A program whose compiled parts the interpreter calls.
 #[derive(Debug)]
 struct Mixed {
+    /// The device of its parts.
+    device: Device,
     /// The program, with a call in the place of each part.
     module: Module,
     parts: BTreeMap<FuncId, Arc<dyn Artifact>>,
@@ -131,7 +140,7 @@ impl Artifact for Mixed {
     fn device(&self) -> Device {
         match self.parts.is_empty() {
             true => Device::Interp,
-            false => Device::Cpu,
+            false => self.device,
         }
     }
 

@@ -1,0 +1,149 @@
+//! Programs in CUDA give what the interpreter gives when a launch is simulated: with 3 and 4 blocks, warps of 32 and 64, and
+//! several orders of threads. Faults of kernels by hand come back as errors of the run.
+//!
+//! `HEDDLE_SIMULATED` says how many random programs; `HEDDLE_SEED` runs one alone.
+
+use std::sync::Arc;
+
+use crate::harness::{Case, PROGRAMS, drawn, random};
+use heddle_abi::plan::{Array, Plan};
+use heddle_emit::CUDA;
+use heddle_gen::Config;
+use heddle_machine::Machine;
+use heddle_opt::TransformOptions;
+use heddle_runtime::cache::CacheChoice;
+use heddle_runtime::{
+    BuildOptions, Finding, Grid, Language, Pool, PoolOptions, Program, RunError, RunOptions,
+    Session, SessionOptions, Source,
+};
+
+/// Two grids, each with a warp of its own, in three orders.
+fn grids(blocks: usize) -> Vec<Grid> {
+    let grid = |warp, seed| Grid {
+        blocks: blocks as u32,
+        threads: 64,
+        warp,
+        seed,
+    };
+    [32, 64]
+        .into_iter()
+        .flat_map(|warp| [1, 2, 3].map(|seed| grid(warp, seed)))
+        .collect()
+}
+
+#[test]
+fn programs_by_hand() {
+    let mut refused = vec![];
+    for (k, (name, text)) in PROGRAMS.iter().enumerate() {
+        let blocks = 3 + k % 2;
+        let (module, inputs) = drawn(name, text, [3, 70][k % 2], 1);
+        match Case::simulated(name, module, &inputs, blocks) {
+            Ok(case) => case.check_grids(name, &grids(blocks)),
+            Err(_) => refused.push(*name),
+        }
+    }
+    // Memory of theirs has no bound.
+    assert_eq!(refused, ["lists", "growth", "growth_shapes", "appends"]);
+}
+
+#[test]
+fn random_programs() {
+    let seeds = random::seeds("HEDDLE_SIMULATED", 16);
+    let blocks = |seed: u64| 3 + (seed / 2 % 2) as usize;
+    let make = |seed| {
+        let (mut module, inputs) = heddle_gen::generate(seed, &Config::default());
+        if seed % 2 == 1 {
+            heddle_opt::optimize(&mut module);
+            let options = TransformOptions::default();
+            heddle_opt::transform(&mut module, &options, &Machine::h100());
+        }
+        Case::simulated(&format!("seed {seed}"), module, &inputs, blocks(seed))
+    };
+    random::check_all(seeds, make, |seed, case| {
+        case.check_grids(&format!("seed {seed}"), &grids(blocks(seed)));
+    });
+}
+
+/// A run of one of the kernels by hand.
+fn run(case: u32, grid: Option<Grid>) -> Result<(), RunError> {
+    let mut plan = Plan::new(0);
+    plan.outputs = vec![Array {
+        name: "out".into(),
+        bytes: plan.int(8 * 64 * 4),
+        grows: None,
+        shape: vec![],
+    }];
+    let source = Source {
+        name: "kernel".into(),
+        text: format!(
+            "#define CASE {case}\n#line 1000\n{}\n#line 1\n{}",
+            CUDA.prelude,
+            include_str!("../simulated/kernels.cu")
+        ),
+        constants: vec![],
+        plan,
+    };
+    let options = BuildOptions {
+        language: Language::Simulated,
+        cache: CacheChoice::Off,
+        ..Default::default()
+    };
+    let program = Program::build(&source, &options).expect("it is C++");
+    let pool = Pool::new(&PoolOptions::new(1)).expect("no threads");
+    let options = SessionOptions {
+        grid,
+        ..Default::default()
+    };
+    let mut session = Session::new(Arc::new(program), Arc::new(pool), options);
+    // A finding leaves nothing behind.
+    for _ in 0..2 {
+        session.run(&[], &[], &RunOptions::default())?;
+    }
+    Ok(())
+}
+
+const GRID: Grid = Grid {
+    blocks: 4,
+    threads: 64,
+    warp: 32,
+    seed: 1,
+};
+
+#[test]
+fn faults_are_errors_with_a_line() {
+    run(0, Some(GRID)).expect("the right one");
+    for (case, finding, words) in [
+        (1, Finding::Divergence, "divergence: lanes of a block"),
+        (2, Finding::Deadlock, "deadlock: nothing can move"),
+        (3, Finding::Livelock, "livelock: all that run spin"),
+        (
+            5,
+            Finding::Bounds,
+            "out of bounds: element 8 of a shared array of 8",
+        ),
+    ] {
+        let error = run(case, Some(GRID)).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("of block "), "{text}");
+        let RunError::Simulated {
+            finding: found,
+            line,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(found, finding);
+        // Lanes that wait for those at a wrong barrier do so in the prelude.
+        assert!(
+            (1..1000).contains(&line) || case == 1,
+            "line {line}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_simulated_program_needs_a_grid() {
+    let error = run(0, None).unwrap_err().to_string();
+    assert!(error.contains("needs a grid"), "{error}");
+}
