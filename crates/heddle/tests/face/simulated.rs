@@ -10,15 +10,20 @@ use heddle::{
 };
 
 macro_rules! by_hand {
-    ($($name:literal),*) => {
-        &[$(($name, include_str!(concat!(
-            "../../../heddle-emit/tests/programs/", $name, ".heddle"
-        )))),*]
+    ($path:literal) => {
+        ($path, include_str!(concat!("../../../", $path)))
     };
 }
 
-/// Loops by trip count, condition and both, with carried values and scan outputs; branches in loops; recursions; forks of these; lists.
-const KINDS: &[(&str, &str)] = by_hand!("loops", "branches", "once", "recursion", "deep", "stacks");
+/// Loops by trip count, condition and both, with carried values and scan outputs; branches in loops; recursions; forks of these; stacks.
+const KINDS: &[(&str, &str)] = &[
+    by_hand!("heddle-emit/tests/programs/loops.heddle"),
+    by_hand!("heddle-emit/tests/programs/branches.heddle"),
+    by_hand!("heddle-emit/tests/programs/once.heddle"),
+    by_hand!("heddle-emit/tests/programs/recursion.heddle"),
+    by_hand!("heddle-emit/tests/programs/stacks.heddle"),
+    by_hand!("heddle-schedule/tests/programs/forks.heddle"),
+];
 
 fn program(text: &str, grid: Grid) -> Program {
     let options = CompileOptions {
