@@ -122,7 +122,7 @@ fn a_loop_that_fills_memory_is_stopped() {
         let run = |max_memory| {
             let options = SessionOptions {
                 max_memory,
-                poison: false,
+                ..Default::default()
             };
             let mut session = Session::new(program.clone(), pool.clone(), options);
             let limits = RunOptions::default();
