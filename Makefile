@@ -58,11 +58,7 @@ batching: build
 	$(VENV)/bin/python scripts/check_batching.py $(ZOO)
 	$(VENV)/bin/python scripts/check_batching.py $(ZOO) --f64
 
-bench-test-gpu: setup
-	$(VENV)/bin/python scripts/run_stages.py release-build onnx-dump corpus-dump models-dump \
-	  gpu-random gpu-models gpu-corpus gpu-onnx
-
-zoo: build
+bench-zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make bench-zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/bench_zoo.py $(ZOO)
 
