@@ -306,7 +306,7 @@ pub const CODES: &[(&str, u32, &str)] = &[
     (
         "SEGMENT",
         code::SEGMENT,
-        "slot, bytes needed; raised by the runtime",
+        "slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment",
     ),
     (
         "FIRST_CUSTOM",

@@ -68,7 +68,7 @@ enum {
   HEDDLE_ITERATIONS = 6, /* iterations done, limit */
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
   HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
-  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime */
+  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 

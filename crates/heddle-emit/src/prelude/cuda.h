@@ -134,7 +134,7 @@ enum {
   HEDDLE_ITERATIONS = 6, /* iterations done, limit */
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
   HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
-  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime */
+  HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
@@ -334,6 +334,29 @@ HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int
 HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t depth) {
   if (depth > env->max_depth && heddle_lane == 0)
     heddle_fail(env, HEDDLE_DEPTH, site, depth, env->max_depth);
+  return heddle_poll(env);
+}
+
+/* The product of two sizes, or more bytes than there are if it overflows. */
+HEDDLE_INLINE int64_t heddle_times(int64_t a, int64_t b) {
+  const int64_t product = (int64_t)((uint64_t)a * (uint64_t)b);
+  const bool fits = heddle_high((uint64_t)a, (uint64_t)b) == 0 && product >= 0;
+  return fits ? product : 0x7fffffffffffffffLL;
+}
+
+/* The larger of two numbers of bytes. */
+HEDDLE_INLINE int64_t heddle_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Bytes of a segment from a place in it on, and those before, are needed. A kernel that runs cannot
+ * commit them: it ends with the slot and the bytes, and begins anew when the host has. */
+HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const void *place,
+                                  int64_t bytes) {
+  const int64_t at = (const uint8_t *)place - env->segments, slot = at >> env->slot_bits;
+  const int64_t before = at - (slot << env->slot_bits);
+  if (bytes <= env->committed[slot] - before) return 0;
+  const int64_t most = 0x7fffffffffffffffLL;
+  if (heddle_lane == 0)
+    heddle_fail(env, HEDDLE_SEGMENT, site, slot, bytes > most - before ? most : bytes + before);
   return heddle_poll(env);
 }
 

@@ -353,17 +353,27 @@ impl<'s> Staged<'s, '_> {
         self.run(entry, false)
     }
 
-    /// Runs the program, again from the beginning if a growing array ran out of addresses: programs
-    /// read their inputs only.
+    /// Runs the program, again from the beginning if a growing array ran out of addresses, or if
+    /// the program cannot commit memory while it runs: programs read their inputs only.
     fn run_again(&mut self, entry: Entry, changes: bool) -> Result<(), RunError> {
         loop {
             match self.run(entry, changes) {
                 Err(RunError::Program {
                     fault: Fault::Segment { slot, needed },
-                    ..
+                    site,
                 }) => {
-                    let fill = self.poison.then_some(POISON);
-                    self.memory.widen(slot, needed, fill)?;
+                    match self.memory.segments.commit(slot, needed) {
+                        Ok(()) => {}
+                        Err((abi::code::SEGMENT, _)) => {
+                            let fill = self.poison.then_some(POISON);
+                            self.memory.widen(slot, needed, fill)?;
+                        }
+                        Err((code, values)) => {
+                            let fault = self.whole(Fault::new(code, values));
+                            self.memory.segments.end();
+                            return Err(RunError::Program { fault, site });
+                        }
+                    }
                     self.error.code.store(0, Ordering::Relaxed);
                     self.point_to_segments();
                 }

@@ -239,7 +239,7 @@ impl Segments {
     ///
     /// # Errors
     /// The code of an error, with its values.
-    fn commit(&self, slot: i64, bytes: i64) -> Result<(), (u32, [i64; 2])> {
+    pub(super) fn commit(&self, slot: i64, bytes: i64) -> Result<(), (u32, [i64; 2])> {
         let slot_bytes = 1u64 << self.slot_bits;
         // The segment of the slot, and the bytes from its beginning.
         let segment = self.slots.iter().rposition(|first| *first <= slot);

@@ -36,11 +36,6 @@ impl Backend for Cuda {
         true
     }
 
-    /// A kernel that runs can't map memory.
-    fn grows(&self) -> bool {
-        false
-    }
-
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
         Ok(heddle_emit::write(program, layout, &heddle_emit::CUDA))
     }

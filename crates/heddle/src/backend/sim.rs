@@ -74,11 +74,6 @@ impl Backend for Sim {
         true
     }
 
-    /// As on the GPU that it stands for.
-    fn grows(&self) -> bool {
-        false
-    }
-
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
         Ok(heddle_emit::write(program, layout, self.setup.dialect))
     }

@@ -1,5 +1,4 @@
-//! The simulated GPU gives what the interpreter gives for each kind of control flow, stops at the same limits and errors, and says
-//! what of a program it leaves to the interpreter.
+//! The simulated GPU gives what the interpreter gives for each kind of control flow, and stops at the same limits and errors.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -168,25 +167,45 @@ fn errors_of_the_model_name_its_node() {
     assert_eq!(run.outputs["y"], Tensor::scalar(2f32).into());
 }
 
+/// The kernel ends when an array needs memory, and runs again when it has it.
 #[test]
-fn arrays_that_grow_are_left_to_the_interpreter() {
+fn arrays_grow_between_launches() {
     let text = "fn @main(%k: i64[]) -> (%y: f32[?]) {
   %x = const splat 0.0: f32[0]
-  %one = const splat 1.0: f32[1]
+  %many = const splat 1.0: f32[20000]
   %n, %y = loop while lt(%k, 9) carry (%j = %k, %h: f32[?] = %x) {
     %next = add(%j, mul(%j, %j))
-    continue while lt(%next, 9) carry %next, concat(%h, %one, axis=0)
+    continue while lt(%next, 9) carry %next, concat(%h, mul(%many, cast(%j, to=f32)), axis=0)
   }
   return %y
 }
 ";
-    let program = program(text, Grid::default());
-    assert!(!program.is_whole());
-    let why = program.report().interpreted.as_ref().unwrap().to_string();
-    assert!(why.contains("bound"), "{why}");
-    let run = program.run(scalar(1), &RunOptions::default()).unwrap();
+    let simulated = program(text, Grid::default());
+    assert!(simulated.is_whole());
+    let model = Model::parse("m", text).unwrap();
+    let interpreted = CompileOptions {
+        device: Device::Interp,
+        ..Default::default()
+    };
+    let interpreted = compile(&model, &interpreted).unwrap();
+    let run = |program: &Program, limit: Option<u64>| {
+        let options = RunOptions {
+            max_memory: limit,
+            ..Default::default()
+        };
+        program.run(scalar(1), &options)
+    };
     // 1, 2, 6 and 42.
-    assert_eq!(run.outputs["y"].as_tensor().unwrap().shape(), [3]);
+    let expected = run(&interpreted, None).unwrap().outputs;
+    assert_eq!(expected["y"].as_tensor().unwrap().shape(), [3 * 20_000]);
+    // Launches of the first run, and none more in the next.
+    for _ in 0..2 {
+        assert_eq!(run(&simulated, None).unwrap().outputs, expected);
+    }
+    let error = run(&simulated, Some(200_000)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("growing arrays need"), "{error}");
+    assert_eq!(run(&simulated, None).unwrap().outputs, expected);
 }
 
 #[test]

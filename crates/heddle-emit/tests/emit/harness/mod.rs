@@ -126,7 +126,6 @@ pub struct Case {
     /// The emitted program.
     pub source: Source,
     program: UProgram,
-    grows: bool,
     /// The launch's named sizes.
     pub sizes: Vec<i64>,
     tensors: Vec<Tensor>,
@@ -202,9 +201,7 @@ impl Case {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
         heddle_opt::optimize(&mut module);
-        // A kernel that runs maps no memory.
-        let grows = dialect.lanes.is_none();
-        let lowered = heddle_lower::lower_for(&module, grows);
+        let lowered = heddle_lower::lower(&module);
         let mut program = lowered.map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
         if !copies_rows {
@@ -247,7 +244,6 @@ impl Case {
             },
             sizes: sizes(&module, &program, &tensors),
             program,
-            grows,
             dims: dims.collect(),
             tensors,
             expected,
@@ -334,10 +330,6 @@ impl Case {
             && self.computes_sizes()
             && error.fault == PlanFault::Overflow
         {
-            return false;
-        }
-        // Where memory does not grow, arrays are planned for their bounds.
-        if let (Err(RunError::MemoryLimit { .. }), false) = (&outputs, self.grows) {
             return false;
         }
         let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
