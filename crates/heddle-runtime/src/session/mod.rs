@@ -27,6 +27,10 @@ use crate::simulation::{Grid, Simulation};
 /// Poison: NaN as floats, -1 as integers.
 const POISON: u8 = 0xff;
 
+/// Bytes of a segment that a program gets at least when it ends because it needs more: what a GPU
+/// maps at once. So an array of 8 GiB takes 12 launches.
+const GRANULE: i64 = 2 << 20;
+
 /// Options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -362,7 +366,8 @@ impl<'s> Staged<'s, '_> {
                     fault: Fault::Segment { slot, needed },
                     site,
                 }) => {
-                    match self.memory.segments.commit(slot, needed) {
+                    let commit = |bytes| self.memory.segments.commit(slot, bytes);
+                    match commit(needed.max(GRANULE)).or_else(|_| commit(needed)) {
                         Ok(()) => {}
                         Err((abi::code::SEGMENT, _)) => {
                             let fill = self.poison.then_some(POISON);
