@@ -53,8 +53,7 @@ fn runs_with_the_same_sizes_allocate_nothing() {
         cancel: Some(&token),
         ..RunOptions::default()
     };
-    let workers = 3;
-    let pool = Pool::shared(workers).unwrap();
+    let pool = Pool::shared(3).unwrap();
     let mut session = Session::new(
         build("add", ADD, add_plan()),
         pool,
@@ -74,11 +73,14 @@ fn runs_with_the_same_sizes_allocate_nothing() {
         assert_eq!(run.unwrap().dims(0), dims);
     };
     (0..3).for_each(|_| run(999));
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    (0..100).for_each(|_| run(999));
-    // Smaller sizes fit, too.
-    (1..100).for_each(&mut run);
-    // A worker that other programs keep from its core may take part for the first time here.
-    let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    assert!(made <= workers, "{made} allocations in 199 runs");
+    let mut window = || {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        (0..100).for_each(|_| run(999));
+        // Smaller sizes fit, too.
+        (1..100).for_each(&mut run);
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    // A thread that other programs keep from its core may start as late as here, and allocates then.
+    let made = [window(), window(), window()];
+    assert!(made.contains(&0), "{made:?} allocations in 199 runs each");
 }
