@@ -4,25 +4,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, Ordering};
 
 use crate::error::RunError;
+use crate::grid::Grid;
 
 /// The header of simulated programs, which defines the words of CUDA text for C++.
 pub const HEADER: &str = include_str!("../include/sim.h");
 
 /// Bytes of a finding's text, its end included.
 const TEXT: usize = 512;
-
-/// The grid of a simulated launch, and the order of its threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
-    /// Blocks, which are the program's units.
-    pub blocks: u32,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Threads of a warp; divides the threads of a block.
-    pub warp: u32,
-    /// Seed of the order in which blocks, warps and threads run.
-    pub seed: u64,
-}
 
 /// The kinds of fault that the simulator finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

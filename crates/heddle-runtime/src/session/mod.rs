@@ -20,9 +20,10 @@ use crate::abi::{self, Env, ErrorCell, UnitState};
 use crate::buffer::Buffer;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Fault, RunError};
+use crate::grid::Grid;
 use crate::pool::{Leased, Pool};
 use crate::program::{Entry, Language, Program};
-use crate::simulation::{Grid, Simulation};
+use crate::simulation::Simulation;
 
 /// Poison: NaN as floats, -1 as integers.
 const POISON: u8 = 0xff;

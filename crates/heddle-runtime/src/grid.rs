@@ -4,12 +4,12 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// The grid of [`Device::Sim`](crate::Device::Sim): what a launch on a GPU would have, and the order in which its threads run.
+/// The grid of a simulated launch: what a launch on a GPU would have, and the order in which its threads run.
 ///
 /// Its text is a list of `KEY=N`, as `blocks=4,threads=64,warp=32,seed=1`; keys that are left out have the default's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Blocks, 1 to 1024; the program is scheduled for them.
+    /// Blocks, 1 to 1024, which are the program's units; it is scheduled for them.
     pub blocks: u32,
     /// Threads of a block, 1 to 1024.
     pub threads: u32,
