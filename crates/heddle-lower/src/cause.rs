@@ -32,7 +32,7 @@ pub enum Cause {
     TupleLength,
     /// Padding whose widths are data.
     Pads,
-    /// An array without a bound, on a device whose memory does not grow.
+    /// An array without a bound that is no memory of the program's own.
     Growth,
     /// A carried array that changes in size, where growth does not help.
     Carried,
@@ -91,9 +91,7 @@ impl fmt::Display for Cause {
             Cause::SizeCount => f.write_str("sizes whose number is known only while it runs"),
             Cause::TupleLength => f.write_str("index tuples of unknown length"),
             Cause::Pads => f.write_str("pads that are computed from data"),
-            Cause::Growth => f.write_str(
-                "a size is known only while it runs, and has no bound, and this device's memory does not grow",
-            ),
+            Cause::Growth => f.write_str("a size is known only while it runs, and has no bound"),
             Cause::Carried => f.write_str("carries an array whose size changes"),
             Cause::TooLarge => f.write_str("an array of more elements than any memory holds"),
             Cause::Recursion(what) | Cause::Form(what) => f.write_str(what),

@@ -105,7 +105,7 @@ impl Lowerer<'_> {
                 self.program.buffers[buffer].len = self.program.pool.product_of(&most);
             }
             None => {
-                self.make_segment(buffer)?;
+                self.make_segment(buffer);
                 for (arm, shape) in arms.iter_mut().zip(&sides) {
                     self.grow_in(arm, buffer, shape);
                 }

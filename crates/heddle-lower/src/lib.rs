@@ -87,26 +87,16 @@ const MAX_DEPTH: usize = 48;
 
 /// Lowers the entry function and what it calls, for memory that may grow while the program runs.
 pub fn lower(module: &Module) -> Result<UProgram> {
-    lower_for(module, true)
+    lower_expecting(module, None)
 }
 
-/// [`lower`], `grows`: memory may grow while the program runs. Otherwise all of it is planned at
-/// launch, and a program with an array that has no bound then is refused.
-pub fn lower_for(module: &Module, grows: bool) -> Result<UProgram> {
-    lower_expecting(module, grows, None)
-}
-
-/// [`lower_for`] with estimates of sizes and trip counts.
-pub fn lower_expecting(
-    module: &Module,
-    grows: bool,
-    expected: Option<&Expected>,
-) -> Result<UProgram> {
+/// [`lower`] with estimates of sizes and trip counts.
+pub fn lower_expecting(module: &Module, expected: Option<&Expected>) -> Result<UProgram> {
     let mut changing = grow::Changing::default();
     loop {
         let known = changing.len();
         let mut lowerer = Lowerer::new(module, changing);
-        (lowerer.grows, lowerer.expected) = (grows, expected);
+        lowerer.expected = expected;
         match lowerer.entry() {
             Ok(()) => {
                 lowerer.order_derived();
@@ -163,8 +153,6 @@ struct Lowerer<'m> {
     bounds: bound::Bounds,
     /// Carried values' axes whose sizes change.
     changing: grow::Changing,
-    /// Memory may grow while the program runs.
-    grows: bool,
     /// Estimates of sizes and trip counts.
     expected: Option<&'m Expected>,
     /// Values that append to carried arrays.
@@ -197,7 +185,6 @@ impl<'m> Lowerer<'m> {
             derived: HashMap::new(),
             bounds: HashMap::new(),
             changing,
-            grows: true,
             expected: None,
             appends: HashMap::new(),
         }
@@ -477,10 +464,7 @@ impl Lowerer<'_> {
         let most = shape.iter().map(|&size| self.upper_bound(size));
         let (kind, len) = match (most.collect::<Option<Vec<_>>>(), kind) {
             (Some(most), kind) => (kind, self.program.pool.product_of(&most)),
-            (None, BufferKind::Scratch) => {
-                self.check_growth()?;
-                (BufferKind::Segment, self.length(shape))
-            }
+            (None, BufferKind::Scratch) => (BufferKind::Segment, self.length(shape)),
             // The caller's memory, which is committed before the call.
             (None, kind @ BufferKind::Param) => (kind, self.program.pool.int(0)),
             (None, _) => return self.fail(Cause::Growth),
@@ -505,17 +489,8 @@ impl Lowerer<'_> {
     }
 
     /// Makes a buffer a segment.
-    fn make_segment(&mut self, buffer: Buffer) -> Result<()> {
-        self.check_growth()?;
+    fn make_segment(&mut self, buffer: Buffer) {
         self.program.buffers[buffer].kind = BufferKind::Segment;
-        Ok(())
-    }
-
-    fn check_growth(&self) -> Result<()> {
-        match self.grows {
-            true => Ok(()),
-            false => self.fail(Cause::Growth),
-        }
     }
 
     /// Elements that an operator needs of a buffer that is a segment, to write an array.

@@ -22,7 +22,7 @@ impl Lowerer<'_> {
             Some(trips) => trips.saturating_mul(self.bytes_added(inst)) <= MAX_PLANNED,
             None => !self.is_data(bound, &mut HashMap::new()),
         };
-        (is_planned || !self.grows).then_some(trip)
+        is_planned.then_some(trip)
     }
 
     /// Bytes that an iteration adds to stacked results and to carried arrays that may grow.

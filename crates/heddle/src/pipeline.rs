@@ -130,7 +130,6 @@ impl Pipeline<'_> {
                     let parts = Parts {
                         device: self.backend.device(),
                         machine: self.backend.machine(),
-                        grows: self.backend.grows(),
                         compile: &|part| self.part(part),
                     };
                     parts.build(graph())?
@@ -209,7 +208,7 @@ impl Pipeline<'_> {
             }
             None => None,
         };
-        let lower = || lower_expecting(&graph, backend.grows(), expected.as_ref());
+        let lower = || lower_expecting(&graph, expected.as_ref());
         let mut program = match log.time("lower", lower) {
             Ok(program) => program,
             Err(error) => return Ok(Err(error)),

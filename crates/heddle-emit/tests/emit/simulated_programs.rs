@@ -154,7 +154,7 @@ fn lines_of_the_text_have_a_node() {
 ";
     let module = heddle_ir::text::parse(text).unwrap();
     let machine = Machine::h100().with_grid(4, 64).with_barrier_ns(0.0);
-    let mut program = heddle_lower::lower_for(&module, false).unwrap();
+    let mut program = heddle_lower::lower(&module).unwrap();
     heddle_schedule::fuse(&mut program);
     heddle_schedule::select_kernels(&mut program, &machine);
     heddle_schedule::schedule(&mut program, &machine);

@@ -65,11 +65,6 @@ pub(crate) trait Backend: Debug + Sync {
         None
     }
 
-    /// Does memory grow while a program runs? Otherwise all of it is planned at launch.
-    fn grows(&self) -> bool {
-        true
-    }
-
     /// Units that layers may be pipelined over. The gain was measured on processors only.
     fn pipelined_units(&self) -> usize {
         1

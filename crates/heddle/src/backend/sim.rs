@@ -37,12 +37,7 @@ impl Sim {
                     ..PoolOptions::new(1)
                 },
                 session: SessionOptions {
-                    grid: Some(heddle_runtime::Grid {
-                        blocks: grid.blocks,
-                        threads: grid.threads,
-                        warp: grid.warp,
-                        seed: grid.seed,
-                    }),
+                    grid: Some(grid),
                     ..Default::default()
                 },
                 build: BuildOptions {

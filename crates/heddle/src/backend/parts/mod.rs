@@ -28,8 +28,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) device: Device,
     /// The machine of the parts.
     pub(crate) machine: Machine,
-    /// Memory grows while a part runs.
-    pub(crate) grows: bool,
     /// Compiles a part.
     pub(crate) compile: &'a (dyn Fn(&Module) -> Built + Sync),
 }
@@ -59,7 +57,7 @@ impl Backend for Parts<'_> {
     }
 
     fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-        let mut partition = Partition::of(&program.module, &self.machine.host, self.grows);
+        let mut partition = Partition::of(&program.module, &self.machine.host);
         let built = self.compile_all(&partition.parts);
         let mut parts = BTreeMap::new();
         for (&(id, _), built) in partition.parts.iter().zip(built) {

@@ -33,8 +33,6 @@ pub(super) struct Partition {
     pub(super) module: Module,
     /// Costs of the interpreter and of launches.
     host: Host,
-    /// Memory grows while a part runs.
-    grows: bool,
     /// The parts, each with the program that has it as its entry function.
     pub(super) parts: Vec<(FuncId, Module)>,
     /// Instructions without a compiled form.
@@ -47,11 +45,10 @@ pub(super) struct Partition {
 
 impl Partition {
     /// Partitions a program that has no compiled form as a whole.
-    pub(super) fn of(module: &Module, host: &Host, grows: bool) -> Self {
+    pub(super) fn of(module: &Module, host: &Host) -> Self {
         let mut partition = Self {
             module: module.clone(),
             host: *host,
-            grows,
             parts: vec![],
             left: vec![],
             small: vec![],
@@ -210,7 +207,7 @@ impl Partition {
         };
         let origin = outlined.origin;
         let module = self.alone(outlined.function);
-        heddle_lower::lower_for(&module, self.grows)
+        heddle_lower::lower(&module)
             .map(drop)
             .map_err(|e| LowerError {
                 inst: e.inst.and_then(|inst| origin.get(&inst).copied()),
