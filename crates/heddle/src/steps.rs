@@ -58,8 +58,6 @@ pub(crate) fn transform_options(options: &CompileOptions, units: usize) -> Trans
             true => 1,
             false => units,
         },
-        // The checks between both products separate their waves (`order_waves`).
-        streams: false,
         frames: options.max_frames,
     }
 }

@@ -151,9 +151,6 @@ pub struct TransformOptions {
     /// Units that [`distribute_loops`] may have work on different layers of a stacked recurrence at
     /// the same time; 1: none.
     pub units: usize,
-    /// May early work of a recursion go beside its levels, on units that these leave idle? It pays
-    /// only where the schedule runs both at the same time.
-    pub streams: bool,
     /// Maximum number of a recursion's calls whose results are kept at once.
     pub frames: Option<usize>,
 }
@@ -163,7 +160,6 @@ impl Default for TransformOptions {
         Self {
             without: vec![],
             units: 1,
-            streams: false,
             frames: None,
         }
     }
@@ -173,12 +169,13 @@ impl Default for TransformOptions {
 /// [pipeline](crate::optimize), which clears up.
 pub fn transform(module: &mut Module, options: &TransformOptions, machine: &Machine) -> Report {
     let mut report = Report::default();
-    let usual = CostModel::of(machine);
     let costs = CostModel {
         units: options.units,
-        streamed: if options.streams { usual.streamed } else { 1 },
+        // Schedules do not run early work and a level at the same time: the checks between both
+        // separate their waves.
+        streamed: 1,
         frames: options.frames,
-        ..usual
+        ..CostModel::of(machine)
     };
     let chosen = Transformation::ALL.iter();
     for pass in chosen.filter(|pass| !options.without.contains(pass)) {
