@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use heddle_runtime::cache::{Cache, CacheChoice};
-use heddle_runtime::{BuildOptions, CancelToken};
+use heddle_runtime::{BuildOptions, CancelToken, Grid};
 
-use crate::{Error, Grid, Inputs, Limit, Machine, Remedy, Step};
+use crate::{Error, Inputs, Limit, Machine, Remedy, Step};
 
 /// Device that a program runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,15 +18,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use heddle_ir::Module;
 use heddle_ir::text::{Large, PrintOptions, parse_with, print_with};
-use heddle_runtime::Libraries;
 use heddle_runtime::cache::{CacheChoice, Key};
+use heddle_runtime::{Grid, Libraries};
 
 use crate::backend;
 use crate::model::verified;
 use crate::pipeline::{Origin, compile_for};
 use crate::saved_error::SavedError;
 use crate::stack::on_large_stack;
-use crate::{CompileOptions, Device, Error, Grid, Model, Program};
+use crate::{CompileOptions, Device, Error, Model, Program};
 
 use container::{Container, Tag};
 

@@ -52,8 +52,8 @@ const EXPORTED: &[&str] = &[
     "heddle_ir::tensor::Scalar",
     "heddle_ir::{DType, TensorError}",
     "heddle_machine::NameError",
-    "heddle_runtime::CancelToken",
     "heddle_runtime::cache::CacheChoice",
+    "heddle_runtime::{CancelToken, Grid, GridError}",
 ];
 
 #[test]
