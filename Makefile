@@ -45,7 +45,7 @@ test: setup
 	$(VENV)/bin/python scripts/run_stages.py $(STAGES)
 
 test-gpu: setup
-	$(VENV)/bin/python scripts/run_stages.py release-build onnx-dump corpus-dump models-dump \
+	$(VENV)/bin/python scripts/run_stages.py build onnx-dump corpus-dump models-dump \
 	  gpu-random gpu-models gpu-corpus gpu-onnx
 
 zoo: build

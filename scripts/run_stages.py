@@ -8,13 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = shlex.quote(sys.executable)
-HEDDLE, CASES, CORPUS = "target/release/heddle", "target/onnx-cases", "target/corpus"
-OPSETS, MODELS = "target/opset-cases", "target/models"
+# Programs and tests are built once, in cargo's profile for tests, which checks arithmetic and assertions.
+HEDDLE, CASES, CORPUS = "target/debug/heddle", "target/onnx-cases", "target/corpus"
+OPSETS, MODELS, WHEELS = "target/opset-cases", "target/models", "target/debug/wheels"
 # Most time goes to the C compiler. The stages without this build as users do, with -O3: onnx-cpu,
 # the random programs, models, demos and others.
 QUICK = "env HEDDLE_BUILD_LEVEL=0"
@@ -38,7 +38,7 @@ STAGES = {
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
     "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
-    "release-build": "cargo build --release",
+    "build": "cargo build --workspace",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
     "onnx-cpu": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --min-compiled 99 --verify"
@@ -46,14 +46,14 @@ STAGES = {
     "opset-dump": f"{PYTHON} tests/onnx/opset_cases.py {OPSETS}",
     "opset-cases": f"{QUICK} {HEDDLE} test {OPSETS} --check-text",
     # Behind those that compile the same cases.
-    "wheel": f"{PYTHON} -m maturin build --release --out target/wheels",
-    "python": f"{PYTHON} scripts/check_python.py target/wheels",
-    "python-installed": f"{PYTHON} scripts/check_python.py target/wheels installed",
-    "python-torch": f"env HEDDLE_BUILD_LEVEL=1 {PYTHON} scripts/check_python.py target/wheels torch",
+    "wheel": f"{PYTHON} -m maturin build --profile dev --out {WHEELS}",
+    "python": f"{PYTHON} scripts/check_python.py {WHEELS}",
+    "python-installed": f"{PYTHON} scripts/check_python.py {WHEELS} installed",
+    "python-torch": f"env HEDDLE_BUILD_LEVEL=1 {PYTHON} scripts/check_python.py {WHEELS} torch",
     "corpus-dump": f"{PYTHON} tests/corpus/make_corpus.py {CORPUS} --verify",
     "corpus": f"{HEDDLE} test {CORPUS}/cases --device interp",
     "corpus-cpu": f"{HEDDLE} test {CORPUS}/cases --verify --check-text",
-    "corpus-to-text": f"{PYTHON} tests/corpus/to_text.py {CORPUS}/cases {CORPUS}/text",
+    "corpus-to-text": f"{PYTHON} tests/corpus/to_text.py {CORPUS}/cases {CORPUS}/text --heddle {HEDDLE}",
     "corpus-text": f"{HEDDLE} test {CORPUS}/text",
     "models-dump": f"{PYTHON} tests/models/make_models.py {MODELS}",
     "models": f"{HEDDLE} test {MODELS} --device interp",
@@ -62,9 +62,9 @@ STAGES = {
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
     "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
-    "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors",
-    "demo": f"{PYTHON} scripts/demo.py",
-    "demo-python": f"{PYTHON} scripts/demo_python.py target/wheels",
+    "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors --heddle {HEDDLE}",
+    "demo": f"{PYTHON} scripts/demo.py --heddle {HEDDLE}",
+    "demo-python": f"{PYTHON} scripts/demo_python.py {WHEELS}",
 }
 # Stages that build the package anew, for another processor and another kind of CPython, and those of `make test-gpu`.
 SIM = "--device sim --verify --timeout 60"
@@ -115,14 +115,16 @@ def main(chosen) -> int:
     rows = []
     for name, command in (stages if chosen else STAGES).items():
         if not chosen or name in chosen:
-            begin = time.perf_counter()
+            begin = os.times()
             passed, failed = run(name, command)
-            rows.append((name, time.perf_counter() - begin, passed, failed))
-    print(f"\n{'stage':20} {'seconds':>8} {'passed':>7} {'failed':>7}")
-    for name, seconds, passed, failed in rows:
-        print(f"{name:20} {seconds:8.1f} {passed:7} {failed:7}")
-    seconds, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3))
-    print(f"{'total':20} {seconds:8.1f}\n{passed} passed, {failed} failed")
+            end = os.times()
+            processors = sum(end[2:4]) - sum(begin[2:4])
+            rows.append((name, end.elapsed - begin.elapsed, processors, passed, failed))
+    print(f"\n{'stage':20} {'seconds':>8} {'cpu':>8} {'passed':>7} {'failed':>7}")
+    for name, seconds, processors, passed, failed in rows:
+        print(f"{name:20} {seconds:8.1f} {processors:8.1f} {passed:7} {failed:7}")
+    seconds, processors, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
+    print(f"{'total':20} {seconds:8.1f} {processors:8.1f}\n{passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
