@@ -203,8 +203,8 @@ impl Writer<'_> {
                 "b{b} = ({ty} *)((uint8_t *)b{b} + ({used} + 63) / 64 * 64);"
             ));
             self.text.line(format!("{used} = 0;"));
-            self.text
-                .line(format!("HEDDLE_TRY(heddle_grow(env, {site}, b{b}, 64));"));
+            let place = self.commit(site, &format!("b{b}"), "64", Some(id));
+            self.left_label(place);
         }
     }
 
@@ -224,7 +224,7 @@ impl Writer<'_> {
                 ));
             }
             self.enter_segments(id);
-            self.block(&procedure.body, Some(id));
+            self.scoped_block(&procedure.body, Some(id));
             let calls = self.layout.calls.to.get(&id).cloned().unwrap_or_default();
             let Some((last, rest)) = calls.split_last() else {
                 continue;

@@ -26,6 +26,8 @@ pub struct Dialect {
     pub unit_sync: &'static str,
     /// Can the number of units change during a launch? Otherwise resizes are left out.
     pub resizes: bool,
+    /// Can a running program commit memory? Otherwise it ends where it lacks some, and goes on there in the next launch.
+    pub commits: bool,
     /// Can units take pieces of each other's shares? Otherwise shares are whole.
     pub pieces: bool,
     /// The lanes of a unit; `None` where a unit is one thread.
@@ -83,6 +85,7 @@ pub const C: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "",
     resizes: true,
+    commits: true,
     pieces: true,
     lanes: None,
     contract: Some(include_str!("prelude/contract.h")),
@@ -101,6 +104,7 @@ pub const CUDA: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     resizes: false,
+    commits: false,
     pieces: false,
     lanes: Some(Lanes {
         index: "heddle_lane",

@@ -13,6 +13,7 @@ mod dialect;
 mod fold;
 mod functions;
 mod host;
+mod leaving;
 mod map;
 mod nest;
 mod operator;

@@ -14,6 +14,7 @@ use crate::contract;
 use crate::dialect::Dialect;
 use crate::functions::Functions;
 use crate::host;
+use crate::leaving::Leaving;
 use crate::operator::Arguments;
 use crate::resizes::Resizes;
 use crate::scalar::{Scalars, bare, name};
@@ -86,6 +87,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
             .collect(),
         parts: 0,
         resizes: Resizes::default(),
+        leaving: Leaving::default(),
     };
     if control == Control::Units && dialect.resizes {
         w.resizes = Resizes::of(program);
@@ -113,6 +115,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     w.text.line("");
     w.kept();
     w.state();
+    w.left_type();
     w.main();
     Emitted {
         source: w.text.finish(),
@@ -133,6 +136,7 @@ pub(crate) struct Writer<'p> {
     /// Names given to subexpressions so far.
     parts: usize,
     pub(crate) resizes: Resizes,
+    pub(crate) leaving: Leaving,
 }
 
 impl Writer<'_> {
@@ -189,10 +193,12 @@ impl Writer<'_> {
                 .line("uint32_t phase = 0; /* operators in pieces so far */");
         }
         self.join();
-        self.block(&self.program.body, None);
+        self.resume();
+        self.scoped_block(&self.program.body, None);
         self.shapes();
         self.text.line("return heddle_poll(env);");
         self.procedures();
+        self.resumes();
         self.text.line("}");
     }
 
@@ -251,7 +257,7 @@ impl Writer<'_> {
     }
 
     /// True if the buffer lies in a frame.
-    fn in_frames(&self, buffer: Buffer) -> bool {
+    pub(crate) fn in_frames(&self, buffer: Buffer) -> bool {
         let data = &self.program.buffers[buffer];
         match data.kind {
             BufferKind::Param => true,
@@ -275,17 +281,18 @@ impl Writer<'_> {
 
     /// The statements of a procedure, or of the program.
     pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
+        let names_outside = self.leaving.names;
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {
-                    self.grow(*id);
+                    self.grow(*id, of);
                     let args = Arguments::of(self.program, &self.program.operators[*id]);
                     let strides = args.own(self.program).map(|own| self.layout.strides[&own]);
                     let strides = strides.map(|word| format!("env->table[{word}]")).collect();
                     host::dispatch(&mut self.text, self.program, *id, strides);
                 }
                 Stmt::Run(id) => {
-                    self.grow(*id);
+                    self.grow(*id, of);
                     self.operators.push((self.text.len(), id.index()));
                     self.text.line(self.functions.call(*id, ""));
                 }
@@ -315,7 +322,7 @@ impl Writer<'_> {
                     then,
                     otherwise,
                 } => {
-                    let cond = self.expr(*cond, 0);
+                    let cond = self.named_expr(*cond);
                     self.text.line(format!("if ({}) {{", bare(&cond)));
                     self.block(then, of);
                     self.text.line("} else {");
@@ -343,6 +350,7 @@ impl Writer<'_> {
                 Stmt::Sync(sync) => self.sync(*sync, of),
             }
         }
+        self.leaving.names = names_outside;
     }
 
     /// The variable for the bytes that an activation uses of a procedure's segment.
@@ -353,7 +361,7 @@ impl Writer<'_> {
     }
 
     /// Commits memory that an operator writes to.
-    fn grow(&mut self, id: OperatorId) {
+    fn grow(&mut self, id: OperatorId, of: Option<ProcedureId>) {
         let op = &self.program.operators[id];
         let Some(grow) = op.grow else {
             return;
@@ -372,10 +380,9 @@ impl Writer<'_> {
                 .line(format!("{used} = heddle_most({used}, {bytes});"));
             bytes = used;
         }
-        self.text.line(format!(
-            "HEDDLE_TRY(heddle_grow(env, {site}, b{b}, {bytes}));"
-        ));
+        let place = self.commit(site, &format!("b{b}"), &bytes, of);
         self.text.line("}");
+        self.left_label(place);
     }
 
     /// A loop.
@@ -393,7 +400,7 @@ impl Writer<'_> {
         self.text.line(format!("/* {} */", plain(node)));
         let i = name(*iteration);
         let resize = self.enter(&i, body);
-        let trip = trip.map(|t| format!("{i} < {}", self.expr(t, 0)));
+        let trip = trip.map(|t| format!("{i} < {}", self.named_expr(t)));
         let cond = cond.map(name);
         let first = match resize {
             Some(_) => String::new(),
@@ -481,6 +488,14 @@ impl Writer<'_> {
             self.sites.push(node.into());
         }
         self.sites.len() as u32 - 1
+    }
+
+    /// An expression whose parts have names in the scope around.
+    fn named_expr(&mut self, expr: ExprId) -> String {
+        let before = self.parts;
+        let value = self.expr(expr, 0);
+        self.leaving.names += self.parts - before;
+        value
     }
 
     pub(crate) fn expr(&mut self, expr: ExprId, site: u32) -> String {

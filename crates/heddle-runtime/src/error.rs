@@ -339,6 +339,8 @@ pub enum Fault {
         slot: i64,
         /// Its bytes.
         needed: i64,
+        /// The place at which the next launch goes on; 0: it begins anew.
+        point: u32,
     },
     /// A code of the program's own.
     #[error("the program stopped with code {code} ({}, {})", values[0], values[1])]
@@ -364,7 +366,11 @@ impl Fault {
                 needed: a,
                 limit: b,
             },
-            code::SEGMENT => Fault::Segment { slot: a, needed: b },
+            code::SEGMENT => Fault::Segment {
+                slot: a & i64::from(u32::MAX),
+                needed: b,
+                point: (a >> 32) as u32,
+            },
             code => Fault::Custom {
                 code,
                 values: [a, b],

@@ -37,7 +37,7 @@ pub use heddle_abi::{Plan, PlanError, PlanFault, plan};
 pub use libraries::{KeptLibrary, Libraries};
 pub use pool::{Pool, PoolOptions, default_threads};
 pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Language, Program, Sanitizer};
-pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged};
+pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged, Stops};
 pub use simulation::Finding;
 pub use slab::Slabs;
 pub use source::{Constant, Source};

@@ -347,17 +347,29 @@ HEDDLE_INLINE int64_t heddle_times(int64_t a, int64_t b) {
 /* The larger of two numbers of bytes. */
 HEDDLE_INLINE int64_t heddle_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Bytes of a segment from a place in it on, and those before, are needed. A kernel that runs cannot
- * commit them: it ends with the slot and the bytes, and begins anew when the host has. */
+/* True if fewer bytes of a segment are committed than `bytes` from a place in it on and those before. A kernel
+ * that runs cannot commit more: it ends with the slot and the bytes, and is launched again when the host has. */
+HEDDLE_INLINE bool heddle_lacks(const heddle_env *env, const void *place, int64_t bytes) {
+  const int64_t at = (const uint8_t *)place - env->segments, slot = at >> env->slot_bits;
+  return bytes > env->committed[slot] - (at - (slot << env->slot_bits));
+}
+
+/* Ends the kernel for want of bytes; the next launch goes on at `point`, or begins anew if that is 0. The point is
+ * in the upper half of the first value. */
+HEDDLE_COLD int32_t heddle_leave(const heddle_env *env, uint32_t site, int64_t point,
+                                 const void *place, int64_t bytes) {
+  const int64_t at = (const uint8_t *)place - env->segments, slot = at >> env->slot_bits;
+  const int64_t before = at - (slot << env->slot_bits), most = 0x7fffffffffffffffLL;
+  if (heddle_lane == 0)
+    heddle_fail(env, HEDDLE_SEGMENT, site, point << 32 | slot,
+                bytes > most - before ? most : bytes + before);
+  return heddle_poll(env);
+}
+
+/* Where the variables cannot be kept: begins anew. */
 HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const void *place,
                                   int64_t bytes) {
-  const int64_t at = (const uint8_t *)place - env->segments, slot = at >> env->slot_bits;
-  const int64_t before = at - (slot << env->slot_bits);
-  if (bytes <= env->committed[slot] - before) return 0;
-  const int64_t most = 0x7fffffffffffffffLL;
-  if (heddle_lane == 0)
-    heddle_fail(env, HEDDLE_SEGMENT, site, slot, bytes > most - before ? most : bytes + before);
-  return heddle_poll(env);
+  return heddle_lacks(env, place, bytes) ? heddle_leave(env, site, 0, place, bytes) : 0;
 }
 
 #define HEDDLE_ASSERT(holds, text) static_assert(holds, text)

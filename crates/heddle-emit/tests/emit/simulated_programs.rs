@@ -65,6 +65,41 @@ fn random_programs() {
     });
 }
 
+/// Rows of 256 KiB in a loop: what an iteration did before its array lacked memory is not done again.
+const ROWS: &str = "fn @main(%row: f32[1,65536]) -> (%y: f32[?,65536], %s: f32[1,65536]) {
+  %k = reshape(reduce(%row, kind=max, axes=[0,1], keep=false), [])
+  %n = add(cast(mul(%k, 0.0), to=i64), 40)
+  %s, %y = loop %i trip %n carry (%sum: f32[1,65536] = %row, %a: f32[?,65536] = %row) {
+    %more = add(mul(%sum, 0.5), tanh(%row))
+    %b = concat(%a, exp(%more), axis=0)
+    continue carry %more, %b
+  }
+  return %y, %s
+}
+";
+
+#[test]
+fn a_launch_goes_on_where_memory_was_lacking() {
+    let (module, inputs) = drawn("rows", ROWS, 1, 1);
+    let case = Case::simulated("rows", module, &inputs, 3).expect("it is compiled");
+    for stops in case.stops_on("rows", &grids(3)).expect("it is launched") {
+        assert_eq!(stops.anew, 0, "{stops:?}");
+        // From nothing to 2 MiB, then twice as much until there are 10.
+        assert!((3..=6).contains(&stops.resumed), "{stops:?}");
+    }
+}
+
+#[test]
+fn a_launch_goes_on_within_calls() {
+    let (name, text) = PROGRAMS.iter().find(|(n, _)| *n == "deep").expect("one");
+    let (module, inputs) = drawn(name, text, 3, 1);
+    let case = Case::simulated(name, module, &inputs, 3).expect("it is compiled");
+    for stops in case.stops_on(name, &grids(3)).expect("it is launched") {
+        assert_eq!(stops.anew, 0, "{stops:?}");
+        assert!(stops.resumed > 3, "{stops:?}");
+    }
+}
+
 /// A run of one of the kernels by hand.
 fn run(case: u32, grid: Option<Grid>) -> Result<(), RunError> {
     let mut plan = Plan::new(0);

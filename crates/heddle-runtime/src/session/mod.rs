@@ -109,6 +109,16 @@ pub struct Session {
     simulation: Option<Box<Simulation>>,
     /// Time of the last run.
     last: Duration,
+    stops: Stops,
+}
+
+/// How often the last run stopped, because memory had to be committed between two launches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stops {
+    /// Launches that went on where the one before had left.
+    pub resumed: u32,
+    /// Launches that began anew.
+    pub anew: u32,
 }
 
 impl Session {
@@ -123,6 +133,7 @@ impl Session {
             error: Arc::default(),
             simulation: options.grid.map(|grid| Box::new(Simulation::new(grid))),
             last: Duration::MAX,
+            stops: Stops::default(),
             program,
             pool,
             options,
@@ -247,6 +258,7 @@ impl Session {
             timeout,
             poison: self.options.poison,
             last: &mut self.last,
+            stops: &mut self.stops,
             start: Instant::now(),
             leased,
             _borrowed: PhantomData,
@@ -323,6 +335,11 @@ impl Session {
         }
     }
 
+    /// How often the last run was launched again.
+    pub fn stops(&self) -> Stops {
+        self.stops
+    }
+
     /// The dims of an output of the last run.
     pub fn dims(&self, output: usize) -> &[i64] {
         self.memory.dims(output)
@@ -346,6 +363,7 @@ pub struct Staged<'s, 'i> {
     timeout: Duration,
     poison: bool,
     last: &'s mut Duration,
+    stops: &'s mut Stops,
     start: Instant,
     leased: Leased<'s>,
     /// Inputs and token that `env` points to.
@@ -358,13 +376,21 @@ impl<'s> Staged<'s, '_> {
         self.run(entry, false)
     }
 
-    /// Runs the program, again from the beginning if a growing array ran out of addresses, or if
-    /// the program cannot commit memory while it runs: programs read their inputs only.
+    /// Runs the program. One that cannot commit memory while it runs is launched again at the point where it lacked some.
+    /// If a growing array ran out of addresses, or its program cannot go on there, it begins anew: programs read their
+    /// inputs only.
     fn run_again(&mut self, entry: Entry, changes: bool) -> Result<(), RunError> {
+        *self.stops = Stops::default();
+        self.sync.point.store(0, Ordering::Relaxed);
         loop {
             match self.run(entry, changes) {
                 Err(RunError::Program {
-                    fault: Fault::Segment { slot, needed },
+                    fault:
+                        Fault::Segment {
+                            slot,
+                            needed,
+                            mut point,
+                        },
                     site,
                 }) => {
                     let commit = |bytes| self.memory.segments.commit(slot, bytes);
@@ -373,6 +399,8 @@ impl<'s> Staged<'s, '_> {
                         Err((abi::code::SEGMENT, _)) => {
                             let fill = self.poison.then_some(POISON);
                             self.memory.widen(slot, needed, fill)?;
+                            // Arrays lie elsewhere now.
+                            point = 0;
                         }
                         Err((code, values)) => {
                             let fault = self.whole(Fault::new(code, values));
@@ -380,6 +408,11 @@ impl<'s> Staged<'s, '_> {
                             return Err(RunError::Program { fault, site });
                         }
                     }
+                    match point {
+                        0 => self.stops.anew += 1,
+                        _ => self.stops.resumed += 1,
+                    }
+                    self.sync.point.store(point, Ordering::Relaxed);
                     self.error.code.store(0, Ordering::Relaxed);
                     self.point_to_segments();
                 }

@@ -2,8 +2,8 @@
 //! that holds each offset.
 //!
 //! The table holds, in this order: the offset of each scratch buffer (in its frame, for a
-//! procedure's), the bytes of one unit's part of each private buffer, the frames of procedures, and
-//! the derived sizes that memory depends on. A program reads those sizes from the table, so that
+//! procedure's), the bytes of one unit's part of each private buffer, the frames of procedures, the
+//! variables kept between launches, and the derived sizes that memory depends on. A program reads those sizes from the table, so that
 //! both sides use the same value.
 
 mod scalar;
@@ -32,6 +32,8 @@ pub struct Layout {
     pub segments: BTreeMap<Buffer, usize>,
     /// Words of derived sizes.
     pub derived: BTreeMap<Local, usize>,
+    /// Word of the offset of the variables that are kept between two launches of a run, if arrays grow.
+    pub left: Option<usize>,
     /// The simulated stack, if the program has procedures.
     pub stack: Option<Stack>,
     /// The calls of the program.
@@ -90,6 +92,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         true => None,
         false => Some(builder.stack(&calls)?),
     };
+    let left = builder.left();
     // Masked-out elements are loaded from offset 0, even of an empty buffer.
     let plan = &mut builder.plan;
     let spare = plan.int(heddle_abi::plan::ALIGNMENT);
@@ -101,6 +104,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         strides: builder.strides,
         segments: builder.segments,
         derived,
+        left,
         stack,
         calls,
     })
@@ -194,6 +198,17 @@ impl Builder<'_> {
         Ok(self.plan.bytes(count, width, &data.name))
     }
 
+    fn left(&mut self) -> Option<usize> {
+        if self.plan.segments == 0 {
+            return None;
+        }
+        let bytes = self.plan.int(left_bytes(self.program));
+        let offset = self
+            .plan
+            .reserve_scratch(bytes, "variables kept between launches");
+        Some(self.plan.word(offset))
+    }
+
     fn stack(&mut self, calls: &Calls) -> Result<Stack, LayoutError> {
         const NAME: &str = "the frames of recursion";
         let mut frames = BTreeMap::new();
@@ -245,6 +260,14 @@ impl Builder<'_> {
         }
         Ok(self.plan.end(&mut frame))
     }
+}
+
+/// Bytes for the variables that are kept between two launches of a run, at most: each variable, place and number of bytes of
+/// a buffer, and the stack's depth, frame and return address.
+pub fn left_bytes(program: &UProgram) -> i64 {
+    const WORD: i64 = 8;
+    let words = program.locals.len() + 2 * program.buffers.len() + 4;
+    WORD * words as i64
 }
 
 /// Bytes of an element in memory; types of under 8 bits take a byte.

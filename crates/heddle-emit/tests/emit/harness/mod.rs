@@ -9,7 +9,7 @@ use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::plan::PlanFault;
 use heddle_runtime::{
     BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
-    SessionOptions, Source,
+    SessionOptions, Source, Stops,
 };
 use heddle_uprogram::program::Size;
 use heddle_uprogram::{UProgram, text};
@@ -291,6 +291,11 @@ impl Case {
 
     /// Builds the program and compares what launches of these grids give. `false` if a launch is refused.
     pub fn check_grids(&self, name: &str, grids: &[Grid]) -> bool {
+        self.stops_on(name, grids).is_some()
+    }
+
+    /// The same; how often each run was launched again, or `None` if one is refused.
+    pub fn stops_on(&self, name: &str, grids: &[Grid]) -> Option<Vec<Stops>> {
         let options = BuildOptions {
             language: Language::Simulated,
             cache: CacheChoice::Off,
@@ -300,18 +305,17 @@ impl Case {
         let built = Program::build(&self.source, &options);
         let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
         let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
-        for &grid in grids {
+        let stops = grids.iter().map(|&grid| {
             let options = SessionOptions {
                 poison: true,
                 grid: Some(grid),
                 ..Default::default()
             };
             let mut session = Session::new(built.clone(), pool.clone(), options);
-            if !self.agrees(&mut session, usize::MAX, &format!("{name}, {grid:?}")) {
-                return false;
-            }
-        }
-        true
+            let agrees = self.agrees(&mut session, usize::MAX, &format!("{name}, {grid:?}"));
+            agrees.then(|| session.stops())
+        });
+        stops.collect()
     }
 
     /// Runs the program and compares its outputs. `false` if the launch is refused.

@@ -1,0 +1,195 @@
+//! Writes places at which a program ends because it needs memory that a running program cannot commit, and goes on there
+//! when it is launched again.
+//!
+//! All units find the same bytes missing. They meet, so that no work of another unit is left undone, unit 0 keeps the
+//! variables, and the launch ends. The next one takes the variables over and jumps behind the place. Where units may have
+//! variables of their own (in teams), and where a jump would pass by the definition of a name, the next launch begins anew:
+//! programs only read their inputs.
+
+use std::collections::BTreeSet;
+
+use heddle_ir::Entity;
+use heddle_uprogram::program::{Buffer, BufferKind, LocalKind, ProcedureId, Stmt, for_each_stmt};
+
+use crate::calls::used;
+use crate::program::Writer;
+use crate::scalar::name;
+
+/// The places written so far.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    places: usize,
+    /// Names defined so far in the scopes around.
+    pub(crate) names: usize,
+}
+
+impl Writer<'_> {
+    /// Word of the launch table with the offset of the kept variables, if the program may leave.
+    fn left(&self) -> Option<usize> {
+        (!self.dialect.commits)
+            .then_some(self.layout.left)
+            .flatten()
+    }
+
+    /// The type of the variables that are kept.
+    pub(crate) fn left_type(&mut self) {
+        if self.left().is_none() {
+            return;
+        }
+        self.text
+            .line("/* What is kept between two launches of a run. */");
+        self.text.line("struct heddle_left {");
+        for (ty, name) in self.kept_between_launches() {
+            self.text.line(format!("{ty}{name};"));
+        }
+        self.text.line("};");
+        let bytes = heddle_uprogram::layout::left_bytes(self.program);
+        self.text.line(format!(
+            "HEDDLE_ASSERT(sizeof(struct heddle_left) <= {bytes}, \"planned so\");"
+        ));
+        self.text.line("");
+    }
+
+    /// Types and names of the variables that change.
+    fn kept_between_launches(&self) -> Vec<(String, String)> {
+        let mut kept = vec![];
+        for (id, data) in self.program.locals.iter() {
+            if data.kind == LocalKind::Variable {
+                let ty = (self.dialect.type_name)(data.dtype);
+                kept.push((format!("{ty} "), name(id)));
+            }
+        }
+        let moving = self.moving_buffers();
+        for &id in &moving {
+            let ty = self.dialect.stored(self.program.buffers[id].dtype);
+            kept.push((format!("{ty} *"), format!("b{}", id.index())));
+        }
+        let segments = moving.into_iter().filter(|id| self.is_in_parts(*id));
+        kept.extend(segments.map(|id| ("int64_t ".into(), used(id))));
+        if self.layout.stack.is_some() {
+            kept.push(("int64_t ".into(), "depth".into()));
+            kept.push(("uint8_t *".into(), "frame".into()));
+            kept.push(("int32_t ".into(), "back".into()));
+        }
+        kept
+    }
+
+    /// Buffers whose memory changes while the program runs.
+    fn moving_buffers(&self) -> BTreeSet<Buffer> {
+        let mut moving = BTreeSet::new();
+        let mut swapped = |stmt: &Stmt| {
+            if let Stmt::Swap(a, b) = stmt {
+                moving.extend([*a, *b]);
+            }
+        };
+        for_each_stmt(&self.program.body, &mut swapped);
+        for (_, procedure) in self.program.procedures.iter() {
+            for_each_stmt(&procedure.body, &mut swapped);
+        }
+        let own = self.program.buffers.keys();
+        moving.extend(own.filter(|&id| self.in_frames(id) || self.is_in_parts(id)));
+        moving
+    }
+
+    /// True for the segments of which each activation of a procedure has a part.
+    fn is_in_parts(&self, id: Buffer) -> bool {
+        let data = &self.program.buffers[id];
+        matches!(data.kind, BufferKind::Segment) && data.procedure.is_some()
+    }
+
+    /// Behind the variables' definitions.
+    pub(crate) fn resume(&mut self) {
+        if self.left().is_some() {
+            self.text.line("if (env->sync->point) goto resume;");
+        }
+    }
+
+    /// Statements in a scope of their own, so that jumps do not pass by the names that they define.
+    pub(crate) fn scoped_block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
+        let braces = self.left().is_some();
+        if braces {
+            self.text.line("{");
+        }
+        self.block(stmts, of);
+        if braces {
+            self.text.line("}");
+        }
+    }
+
+    /// Behind everything: takes over the variables of the last launch, and goes on where it left.
+    pub(crate) fn resumes(&mut self) {
+        let Some(word) = self.left() else {
+            return;
+        };
+        self.text.line("");
+        self.text.line("resume:;");
+        self.text.line("{");
+        self.text.line(format!(
+            "const struct heddle_left *left = (const struct heddle_left *)(env->scratch + env->table[{word}]);"
+        ));
+        self.text.line("(void)left;");
+        for (_, name) in self.kept_between_launches() {
+            self.text.line(format!("{name} = left->{name};"));
+        }
+        // Stacks are each unit's own, and equally deep.
+        if self.layout.stack.is_some() {
+            self.text.line("top += depth - 1;");
+        }
+        self.text.line("}");
+        self.text.line("switch (env->sync->point) {");
+        for number in 1..=self.leaving.places {
+            self.text.line(format!("case {number}: goto left{number};"));
+        }
+        self.text
+            .line("default: return heddle_fail(env, HEDDLE_SEGMENT, 0, 0, 0);");
+        self.text.line("}");
+    }
+
+    /// Ensures that bytes of a segment from `place` on can be written. Gives the number of the place at which the program
+    /// goes on, whose [label](Writer::left_label) belongs behind the scope.
+    pub(crate) fn commit(
+        &mut self,
+        site: u32,
+        place: &str,
+        bytes: &str,
+        of: Option<ProcedureId>,
+    ) -> Option<usize> {
+        let in_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
+        let word = self.left().filter(|_| !in_team && self.leaving.names == 0);
+        let (Some(word), Some(lanes)) = (word, &self.dialect.lanes) else {
+            self.text.line(format!(
+                "HEDDLE_TRY(heddle_grow(env, {site}, {place}, {bytes}));"
+            ));
+            return None;
+        };
+        self.leaving.places += 1;
+        let number = self.leaving.places;
+        let values = self.kept_between_launches().into_iter();
+        let values: Vec<_> = values.map(|(_, name)| name).collect();
+        self.text
+            .line(format!("if (heddle_lacks(env, {place}, {bytes})) {{"));
+        self.text
+            .line(format!("if (worker == 0 && {} == 0) {{", lanes.index));
+        self.text.line(format!(
+            "const struct heddle_left left = {{{}}};",
+            values.join(", ")
+        ));
+        self.text.line(format!(
+            "*(struct heddle_left *)(env->scratch + env->table[{word}]) = left;"
+        ));
+        self.text.line("}");
+        self.text.line(self.dialect.sync);
+        self.text.line(format!(
+            "return heddle_leave(env, {site}, {number}, {place}, {bytes});"
+        ));
+        self.text.line("}");
+        Some(number)
+    }
+
+    /// Where the program goes on.
+    pub(crate) fn left_label(&mut self, number: Option<usize>) {
+        if let Some(number) = number {
+            self.text.line(format!("left{number}:;"));
+        }
+    }
+}
