@@ -63,18 +63,13 @@ class Nvrtc:
         return found[0]
 
 
-def sources(heddle: str, model):
-    """The parts' names, empty for a program as a whole, and their texts. Memory of a device cannot
-    grow while a program runs, so recursion of many instances, which nothing bounds, is in parts."""
+def source(heddle: str, model) -> str:
+    """The text of the program as a whole."""
     command = [heddle, "compile", *model, "--target", "cuda", "--emit", "source", "--verify"]
-
-    def text(*more):
-        return subprocess.run(command + list(more), check=True, capture_output=True, text=True).stdout
-    whole = text()
-    names = re.findall(r"^// (part\.\d+)$", whole, re.MULTILINE)
-    if "--batch-of" not in model or not names:
-        return [("", whole)]
-    return [(name, text("--part", name)) for name in dict.fromkeys(names)]
+    whole = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    if re.search(r"^// part\.\d+$", whole, re.MULTILINE):
+        raise ValueError("the interpreter runs parts of it")
+    return whole
 
 
 def main(heddle: str, out: str, models) -> int:
@@ -92,14 +87,12 @@ def main(heddle: str, out: str, models) -> int:
     passed = 0
     for name, model in cases.items():
         try:
-            for part, source in sources(heddle, model):
-                whole = name + f".{part}" * bool(part)
-                text, cubin = (Path(out) / (whole + end) for end in (".cu", ".cubin"))
-                text.write_text(source)
-                cubin.write_bytes(nvrtc.compile(source.encode(), text.name))
-                print(f"pass {whole}: {len(source.splitlines())} lines, "
-                      f"{nvrtc.resources(cubin)}")
-                passed += 1
+            whole = source(heddle, model)
+            text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
+            text.write_text(whole)
+            cubin.write_bytes(nvrtc.compile(whole.encode(), text.name))
+            print(f"pass {name}: {len(whole.splitlines())} lines, {nvrtc.resources(cubin)}")
+            passed += 1
         except subprocess.CalledProcessError as error:
             failed += 1
             print(f"FAIL {name}: {error.stderr}")
