@@ -5,10 +5,12 @@ A MODEL is a file, or a folder whose folders hold a model.onnx each; FILE@NAME,.
 instances that differ in these inputs. For each model: registers, stack and shared memory a thread or
 block, as cuobjdump reads them."""
 import ctypes
+import os
 import re
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 OPTIONS = (b"--gpu-architecture=sm_90", b"--std=c++17", b"--disable-warnings")
@@ -74,7 +76,7 @@ def source(heddle: str, model) -> str:
 
 def main(heddle: str, out: str, models) -> int:
     """Checks all; the number that failed decides the exit status."""
-    nvrtc, failed = Nvrtc(), 0
+    nvrtc = Nvrtc()
     Path(out).mkdir(parents=True, exist_ok=True)
     cases = {}
     for given in models:
@@ -84,21 +86,25 @@ def main(heddle: str, out: str, models) -> int:
         end = "_batched" * bool(names)
         cases.update(((m.parent.name if model.is_dir() else m.stem) + end, [m, *differ])
                      for m in found)
-    passed = 0
-    for name, model in cases.items():
+
+    def check(name: str) -> tuple[bool, str]:
         try:
-            whole = source(heddle, model)
+            whole = source(heddle, cases[name])
             text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
             text.write_text(whole)
             cubin.write_bytes(nvrtc.compile(whole.encode(), text.name))
-            print(f"pass {name}: {len(whole.splitlines())} lines, {nvrtc.resources(cubin)}")
-            passed += 1
+            return True, f"{len(whole.splitlines())} lines, {nvrtc.resources(cubin)}"
         except subprocess.CalledProcessError as error:
-            failed += 1
-            print(f"FAIL {name}: {error.stderr}")
+            return False, error.stderr
         except ValueError as error:
-            failed += 1
-            print(f"FAIL {name}: {error}")
+            return False, str(error)
+    # The compiler runs without Python's lock.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(check, cases))
+    for name, (good, said) in zip(cases, results):
+        print(f"{'pass' if good else 'FAIL'} {name}: {said}")
+    passed = sum(good for good, _ in results)
+    failed = len(results) - passed
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

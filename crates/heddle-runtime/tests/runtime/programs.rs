@@ -45,7 +45,7 @@ fn a_loop_with_barriers_is_right_with_any_number_of_workers() {
         let executable = executable(&program, threads);
         // Two barriers each. 64 threads on a few cores take turns, which costs tens of
         // microseconds.
-        let trips: i64 = if threads > 8 { 5_000 } else { 50_000 };
+        let trips: i64 = if threads > 8 { 1_000 } else { 10_000 };
         let mut run = executable
             .run(&[], &[trips], &RunOptions::default())
             .unwrap();
