@@ -460,26 +460,19 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   free(all.fibers), free(all.states), free(all.all_warps), free(all.order);
 }
 
-/* A launch with units and a barrier of its own. Returns the code of the first error. */
-template <class Env, class Unit, class Sync>
-static int32_t launch(const Env *given, int32_t (*kernel)(const Env *, int32_t, int32_t), Unit *, Sync *) {
-  heddle_simulation *host = (heddle_simulation *)given->arguments;
-  Env env = *given;
-  void *units = nullptr, *sync = nullptr;
-  size_t bytes = host->blocks * sizeof(Unit);
-  if (posix_memalign(&units, 128, bytes) || posix_memalign(&sync, 128, sizeof(Sync))) abort();
-  env.units = (Unit *)memset(units, 0, bytes), env.sync = (Sync *)memset(sync, 0, sizeof(Sync));
+/* A launch of as many blocks as `env` has units. Returns the code of the first error. */
+template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(const Env *, int32_t, int32_t)) {
+  heddle_simulation *host = (heddle_simulation *)env->arguments;
   struct Call {
     const Env *env;
     decltype(kernel) function;
-  } call = {&env, kernel};
+  } call = {env, kernel};
   auto body = [](void *argument) {
     const Call *call = (const Call *)argument;
     call->function(call->env, (int32_t)self->block, (int32_t)grid->blocks);
   };
   simulate(host, body, &call);
-  free(units), free(sync);
-  return host->finding ? FOUND : (int32_t)env.error->code;
+  return host->finding ? FOUND : (int32_t)env->error->code;
 }
 
 } // namespace heddle_sim
@@ -495,7 +488,7 @@ static int32_t launch(const Env *given, int32_t (*kernel)(const Env *, int32_t, 
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __attribute__((visibility("default"))) int32_t heddle_main(const heddle_env *env,     \
                                                                         int32_t, int32_t) {        \
-    return heddle_sim::launch(env, heddle_unit_main, (heddle_unit *)0, (heddle_sync *)0);          \
+    return heddle_sim::launch(env, heddle_unit_main);                                                       \
   }
 #define HEDDLE_HERE heddle_sim::Here heddle_here_(__LINE__)
 

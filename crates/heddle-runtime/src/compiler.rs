@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use crate::abi::ABI;
+use crate::build::{BuildOptions, Language};
 use crate::cache::{Cache, Key};
 use crate::error::BuildError;
 use crate::flags::{Flags, Product};
-use crate::program::{BuildOptions, Language};
 
 /// The candidates in order, if neither an option nor `HEDDLE_CC` names a compiler. Those of [`add_candidate`] follow.
 pub const CANDIDATES: &[&str] = &["gcc", "clang", "cc"];
@@ -361,6 +361,6 @@ fn compiles_and_loads(compiler: &Compiler, language: Language, flags: &Flags) ->
                 ))
             }
         })?;
-    crate::program::probe_library(&file)
+    crate::loading::probe_library(&file)
         .map_err(|e| Unfit::Reason(format!("what it builds does not load here: {e}")))
 }

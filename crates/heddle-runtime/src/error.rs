@@ -6,7 +6,8 @@ use std::time::Duration;
 use heddle_abi::PlanError;
 
 use crate::abi::{ABI, MAX_RANK, code};
-use crate::program::Language;
+use crate::build::Language;
+use crate::cuda::DeviceError;
 use crate::simulation::Finding;
 
 /// The reasons for which a program cannot be built or loaded.
@@ -105,6 +106,9 @@ pub enum BuildError {
     /// Constants could not be copied to aligned memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// A device or its compiler is missing, or does not do.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 fn no_compiler(language: Language, probed: &[(String, String)]) -> String {
@@ -234,14 +238,14 @@ pub enum RunError {
         /// The thread, where it is, and what the others of its block do.
         text: String,
     },
-    /// A simulated program was run without a grid, or another one with it.
-    #[error("{}", match .simulated {
-        true => "the program is simulated: a session of it needs a grid",
-        false => "the program is not simulated: a session of it takes no grid",
+    /// A CUDA program was run without a grid, or another one with it.
+    #[error("{}", match .needed {
+        true => "the program is launched as a grid, which a session of it needs",
+        false => "the program runs on workers: a session of it takes no grid",
     })]
     Grid {
-        /// Was the program built to be simulated?
-        simulated: bool,
+        /// Is the program one that is launched as a grid?
+        needed: bool,
     },
     /// The program wrote invalid dims of an output.
     #[error(
@@ -255,6 +259,12 @@ pub enum RunError {
         /// The dims that it wrote.
         dims: Vec<i64>,
     },
+    /// A device fails, or has not enough memory.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Entries of a program on a device were to be dispatched.
+    #[error("a program on a device is launched as a whole: it has no entries to dispatch")]
+    NoEntries,
     /// The dispatched entry belongs to another program.
     #[error("an entry of another program was dispatched: take entries from the session's program")]
     ForeignEntry,

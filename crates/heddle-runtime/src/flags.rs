@@ -14,8 +14,8 @@
 //! - No stack protector and no fortification, which some distributions turn on by default.
 
 use crate::abi;
+use crate::build::{BuildOptions, Language, Sanitizer};
 use crate::error::BuildError;
-use crate::program::{BuildOptions, Language, Sanitizer};
 use crate::simulation;
 
 /// The variable that names the optimisation level where options do not.

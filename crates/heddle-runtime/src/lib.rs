@@ -3,22 +3,25 @@
 //! A [`Source`] (text with constants) becomes a [`Program`] through the system's C compiler and a
 //! cache on disk. C text is for the cpu: a [`Session`] runs it on the workers of a [`Pool`], and
 //! `include/heddle.h` is the contract between text and runtime. CUDA text is built with
-//! `include/sim.h`, which simulates a launch on the calling thread.
+//! `include/sim.h`, which simulates a launch on the calling thread, or by NVRTC for a GPU ([`cuda`]).
 //!
 //! This crate knows nothing of graphs; it is the only one that loads and calls foreign code.
 
 pub mod abi;
 mod buffer;
+mod build;
 pub mod cache;
 mod cancel;
 pub mod compiler;
 pub mod cpu;
+pub mod cuda;
 mod error;
 mod executable;
 mod flags;
 mod fork;
 mod grid;
 mod libraries;
+mod loading;
 mod pool;
 mod program;
 mod session;
@@ -29,6 +32,7 @@ mod standalone;
 pub mod weights;
 
 pub use buffer::{ALIGNMENT, Buffer};
+pub use build::{BuildOptions, BuildReport, CacheUse, Language, Sanitizer};
 pub use cancel::CancelToken;
 pub use error::{BuildError, Fault, MemoryError, RunError};
 pub use executable::{Executable, Finished, Lent};
@@ -36,7 +40,7 @@ pub use grid::{Grid, GridError};
 pub use heddle_abi::{Plan, PlanError, PlanFault, plan};
 pub use libraries::{KeptLibrary, Libraries};
 pub use pool::{Pool, PoolOptions, default_threads};
-pub use program::{BuildOptions, BuildReport, CacheUse, Entry, Language, Program, Sanitizer};
+pub use program::{Entry, Program};
 pub use session::{Input, Outputs, RunOptions, Session, SessionOptions, Staged, Stops};
 pub use simulation::Finding;
 pub use slab::Slabs;

@@ -1,4 +1,4 @@
-//! Libraries that travel with a program: loaded by the text that they were built of, with no compiler at hand.
+//! Libraries that travel with a program: loaded by the text that they were built of, with no compiler at hand. Those of a GPU are cubins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use libloading::Library;
 use crate::cache::Key;
 use crate::cpu;
 use crate::flags::Flags;
-use crate::program::open;
+use crate::loading::open;
 
 /// Libraries by the text, flags and processor that they are of.
 #[derive(Debug, Default)]
@@ -61,10 +61,22 @@ impl Libraries {
     pub(crate) fn keep(&self, key: Key, text: &str, file: &Path) {
         // One that can't be read is built again.
         if let Ok(library) = std::fs::read(file) {
-            let text = text.to_owned();
-            let kept = KeptLibrary { text, library };
-            self.lock().insert(*key.bytes(), kept);
+            self.keep_content(key, text, library);
         }
+    }
+
+    /// The bytes of this key, which are no library of the processor, if they are known.
+    pub(crate) fn content(&self, key: Key) -> Option<Vec<u8>> {
+        self.lock()
+            .get(key.bytes())
+            .map(|kept| kept.library.clone())
+    }
+
+    /// Keeps bytes that were built.
+    pub(crate) fn keep_content(&self, key: Key, text: &str, library: Vec<u8>) {
+        let text = text.to_owned();
+        self.lock()
+            .insert(*key.bytes(), KeptLibrary { text, library });
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<[u8; Key::LEN], KeptLibrary>> {

@@ -2,109 +2,24 @@
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use heddle_abi::Plan;
 use libloading::Library;
 
 use crate::abi::{ABI, About, EntryFn, HostFn};
 use crate::buffer::ALIGNMENT;
-use crate::cache::{Cache, CacheChoice, Key};
+use crate::build::{BuildOptions, BuildReport, CacheUse, Language};
+use crate::cache::{Cache, Key};
 use crate::compiler::{CompileError, Compiler};
 use crate::cpu;
+use crate::cuda::{self, DeviceError, Gpu, Kernel};
 use crate::error::BuildError;
 use crate::flags::{Flags, Product};
-use crate::libraries::{self, Libraries};
+use crate::libraries;
+use crate::loading::open;
 use crate::source::{Constant, Source};
-
-/// Options of a build. Everything but the cache and the libraries is part of the key.
-#[derive(Clone, Debug)]
-pub struct BuildOptions {
-    /// The language of the text.
-    pub language: Language,
-    /// The compiler to use, optionally with leading arguments. Without it `HEDDLE_CC` decides, then
-    /// [`crate::compiler::CANDIDATES`] are tried.
-    pub compiler: Option<String>,
-    /// The cache.
-    pub cache: CacheChoice,
-    /// Limit on the bytes of the cache.
-    pub cache_limit: u64,
-    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, then it is 3 for C and 1 for simulated programs.
-    pub optimize: Option<u8>,
-    /// Allows fused products and sums.
-    pub contract: bool,
-    /// Keeps debug information.
-    pub debug: bool,
-    /// Flags appended to the others.
-    pub extra_flags: Vec<String>,
-    /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its
-    /// process.
-    pub sanitize: Option<Sanitizer>,
-    /// Libraries that are loaded instead of being built, and to which built ones are added. Not part of the key.
-    pub libraries: Option<Arc<Libraries>>,
-}
-
-/// Languages of emitted text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Language {
-    /// C, against `include/heddle.h`.
-    #[default]
-    C,
-    /// CUDA, which `include/sim.h` makes C++ that simulates a launch. Sessions run it with a [`Grid`](crate::Grid).
-    Simulated,
-}
-
-/// Checks that a compiler builds into a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sanitizer {
-    /// Data races.
-    Thread,
-    /// Accesses out of bounds, misaligned or after freeing.
-    Address,
-}
-
-impl Default for BuildOptions {
-    fn default() -> BuildOptions {
-        BuildOptions {
-            language: Language::default(),
-            compiler: None,
-            cache: CacheChoice::Default,
-            cache_limit: 2 << 30,
-            optimize: None,
-            contract: true,
-            debug: false,
-            extra_flags: Vec::new(),
-            sanitize: None,
-            libraries: None,
-        }
-    }
-}
-
-/// The result of a build.
-#[derive(Clone, Debug)]
-pub struct BuildReport {
-    /// The compiler and its version.
-    pub compiler: String,
-    /// The key in the cache.
-    pub key: Key,
-    /// The cache's part in it.
-    pub cache: CacheUse,
-    /// Time to find or build the program and to load it.
-    pub elapsed: Duration,
-}
-
-/// Use of the cache for a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CacheUse {
-    /// The program was cached.
-    Hit,
-    /// It was built and cached.
-    Stored,
-    /// It was built and not cached, for this reason.
-    Uncached(String),
-}
 
 /// A loaded program with its constants. Several sessions can run it concurrently.
 #[derive(Debug)]
@@ -114,20 +29,35 @@ pub struct Program {
     id: u64,
     about: About,
     plan: Plan,
+    code: Code,
+    report: BuildReport,
+}
+
+/// The code of a program, by where it runs.
+#[derive(Debug)]
+pub(crate) enum Code {
+    /// In this process.
+    Library(Linked),
+    /// On a GPU.
+    Kernel(Kernel),
+}
+
+/// A program in this process.
+#[derive(Debug)]
+pub(crate) struct Linked {
     main: EntryFn,
     host_main: Option<HostFn>,
     /// Addresses of `blobs`: `env->constants`.
     pointers: Vec<*const c_void>,
     _blobs: Vec<Constant>,
     library: Library,
-    report: BuildReport,
     language: Language,
 }
 
 // SAFETY: the pointers are to constants that the program owns and never writes.
-unsafe impl Send for Program {}
+unsafe impl Send for Linked {}
 // SAFETY: as above; emitted programs have no mutable globals.
-unsafe impl Sync for Program {}
+unsafe impl Sync for Linked {}
 
 /// An entry of a program besides `heddle_main`, for [`crate::Staged::dispatch`].
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +99,26 @@ impl Program {
             elapsed: start.elapsed(),
         };
         Program::resolve(source, library, options.language, report)
+    }
+
+    /// Builds a program for a GPU, unless the cache has it, and loads it there. Its language is CUDA.
+    ///
+    /// # Errors
+    /// There is no compiler, it rejects the text, or the device does not take the program.
+    pub fn build_for(
+        source: &Source,
+        gpu: &Gpu,
+        options: &BuildOptions,
+    ) -> Result<Program, BuildError> {
+        let (cubin, report) = cuda::build(source, gpu, options)?;
+        let constants = source.constants.clone();
+        let kernel = Kernel::new(&gpu.device, &gpu.arch, cubin, constants);
+        let name = source.name.clone();
+        let about = kernel.load()?.about()?.ok_or(BuildError::Symbol {
+            name,
+            symbol: "heddle_program",
+        })?;
+        Program::of(source, about, Code::Kernel(kernel), report)
     }
 
     /// Loads a program built elsewhere: a shared library as made by [`Program::build`].
@@ -216,9 +166,10 @@ impl Program {
     /// An entry that the program exports besides `heddle_main`: `HEDDLE_ENTRY(name)`.
     pub fn entry(&self, name: &str) -> Option<Entry> {
         let symbol = std::ffi::CString::new(format!("heddle_entry_{name}")).ok()?;
+        let library = &self.linked()?.library;
         // SAFETY: emitted programs export functions of this type under such names, and nothing
         // else.
-        let function = unsafe { self.library.get::<EntryFn>(symbol.to_bytes_with_nul()) };
+        let function = unsafe { library.get::<EntryFn>(symbol.to_bytes_with_nul()) };
         Some(self.own(*function.ok()?))
     }
 
@@ -234,22 +185,33 @@ impl Program {
         }
     }
 
-    pub(crate) fn main(&self) -> Entry {
-        self.own(self.main)
+    /// Blocks of so many threads that can be on the device at once; `None` if the program runs on none.
+    ///
+    /// # Errors
+    /// A call of the driver fails.
+    pub fn resident_blocks(&self, threads: usize) -> Result<Option<usize>, DeviceError> {
+        match &self.code {
+            Code::Kernel(kernel) => kernel.resident(threads).map(Some),
+            Code::Library(_) => Ok(None),
+        }
     }
 
-    /// The control flow of a program that leaves it to the host.
-    pub(crate) fn host_main(&self) -> Option<HostFn> {
-        self.host_main
+    /// Its code.
+    pub(crate) fn code(&self) -> &Code {
+        &self.code
     }
 
-    pub(crate) fn constants(&self) -> *const *const c_void {
-        self.pointers.as_ptr()
+    /// Its code, if it runs in this process.
+    pub(crate) fn linked(&self) -> Option<&Linked> {
+        match &self.code {
+            Code::Library(linked) => Some(linked),
+            Code::Kernel(_) => None,
+        }
     }
 
-    /// The language that it was emitted in.
-    pub(crate) fn language(&self) -> Language {
-        self.language
+    /// The entry of a program that runs in this process.
+    pub(crate) fn main(&self, linked: &Linked) -> Entry {
+        self.own(linked.main)
     }
 
     /// The memory of a launch.
@@ -264,7 +226,6 @@ impl Program {
         report: BuildReport,
     ) -> Result<Program, BuildError> {
         let name = source.name.as_str();
-        let (plan, constants) = (source.plan.clone(), source.constants.clone());
         let missing = |symbol: &'static str| {
             let name = name.to_owned();
             move |_| BuildError::Symbol { name, symbol }
@@ -283,30 +244,60 @@ impl Program {
             let host_main = library.get::<HostFn>(c"heddle_host_main".to_bytes_with_nul());
             host_main.ok().map(|f| *f)
         };
-        check_counts(name, &about, &plan, constants.len())?;
         // A device has copies of all constants, which are aligned.
         let least = match language {
             Language::C => 1,
             Language::Simulated => ALIGNMENT,
         };
-        let blobs = constants
-            .into_iter()
-            .map(|constant| constant.aligned(least))
+        let blobs = source.constants.iter();
+        let blobs = blobs
+            .map(|constant| constant.clone().aligned(least))
             .collect::<Result<Vec<_>, _>>()?;
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Ok(Program {
-            name: name.to_owned(),
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            about,
-            plan,
+        let linked = Linked {
             main,
             host_main,
             pointers: blobs.iter().map(|b| b.bytes().as_ptr().cast()).collect(),
             _blobs: blobs,
             library,
-            report,
             language,
+        };
+        Program::of(source, about, Code::Library(linked), report)
+    }
+
+    /// A program with its code.
+    fn of(
+        source: &Source,
+        about: About,
+        code: Code,
+        report: BuildReport,
+    ) -> Result<Program, BuildError> {
+        let (name, plan) = (source.name.clone(), source.plan.clone());
+        check_counts(&name, &about, &plan, source.constants.len())?;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Ok(Program {
+            name,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            about,
+            plan,
+            code,
+            report,
         })
+    }
+}
+
+impl Linked {
+    /// The control flow of a program that leaves it to the host.
+    pub(crate) fn host_main(&self) -> Option<HostFn> {
+        self.host_main
+    }
+
+    pub(crate) fn constants(&self) -> *const *const c_void {
+        self.pointers.as_ptr()
+    }
+
+    /// The language that it was emitted in.
+    pub(crate) fn language(&self) -> Language {
+        self.language
     }
 }
 
@@ -412,34 +403,4 @@ fn obtain(
     let product = build_in(folder.path()).map_err(|e| compiler.refusal(&source.name, e))?;
     // A loaded library remains valid without its file.
     Ok((open(&product)?, CacheUse::Uncached(why.unwrap_or_default())))
-}
-
-pub(crate) fn open(path: &Path) -> Result<Library, BuildError> {
-    // SAFETY: the file is what our compiler made of an emitted program, by its checksum.
-    unsafe { Library::new(path) }.map_err(|e| BuildError::Load {
-        path: path.to_owned(),
-        message: source_of(&e),
-    })
-}
-
-/// The loader's own message is the source of libloading's error.
-fn source_of(e: &dyn std::error::Error) -> String {
-    e.source()
-        .map_or_else(|| e.to_string(), ToString::to_string)
-}
-
-/// Loads a compiler's test program and calls it.
-pub(crate) fn probe_library(path: &Path) -> Result<(), String> {
-    let library = open(path).map_err(|e| e.to_string())?;
-    type Probe = unsafe extern "C" fn() -> i32;
-    // SAFETY: the test program defines this function so.
-    let answer = unsafe {
-        let name = c"heddle_probe".to_bytes_with_nul();
-        library.get::<Probe>(name).map_err(|e| source_of(&e))?()
-    };
-    if i64::from(answer) == ABI {
-        Ok(())
-    } else {
-        Err("wrong answer".to_owned())
-    }
 }

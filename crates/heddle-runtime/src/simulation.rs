@@ -104,8 +104,9 @@ mod tests {
 
     use super::*;
     use crate::abi::ABI;
+    use crate::build::{BuildOptions, Language};
     use crate::cache::CacheChoice;
-    use crate::program::{BuildOptions, Language, Program};
+    use crate::program::Program;
     use crate::source::Source;
 
     /// The C++ compiler refuses a structure that differs.

@@ -12,11 +12,11 @@ use heddle_abi::{Launch, Plan};
 use tempfile::TempDir;
 
 use crate::abi::{self, MAX_RANK};
+use crate::build::BuildOptions;
 use crate::cache::Cache;
 use crate::compiler::Compiler;
 use crate::error::{BuildError, Fault, RunError};
 use crate::flags::{Flags, Product};
-use crate::program::BuildOptions;
 use crate::session::{Input, RunOptions};
 use crate::source::{Constant, Source};
 

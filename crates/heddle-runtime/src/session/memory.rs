@@ -9,7 +9,7 @@ use super::Input;
 use super::segments::Segments;
 use crate::abi::RawTensor;
 use crate::buffer::{ALIGNMENT, Buffer};
-use crate::error::RunError;
+use crate::error::{Fault, RunError};
 
 /// Alignment of the caller's arrays, which may have any element type up to 8 bytes.
 const ARRAY_ALIGNMENT: usize = 8;
@@ -52,7 +52,8 @@ pub(super) struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    pub(super) fn new(plan: &Plan) -> Memory {
+    /// `on_device`: the program's arrays lie in another memory. Those here are copies of its outputs.
+    pub(super) fn new(plan: &Plan, on_device: bool) -> Memory {
         let (inputs, outputs) = (plan.inputs.len(), plan.outputs.len());
         let buffers = |count| {
             std::iter::repeat_with(Buffer::default)
@@ -63,13 +64,17 @@ impl Memory {
             launch: Launch::new(plan),
             limits: None,
             scratch: Buffer::EMPTY,
-            segments: Segments::new(plan.segments),
+            segments: Segments::new(if on_device { 0 } else { plan.segments }),
             outputs: buffers(outputs),
             raw_inputs: vec![RawTensor::EMPTY; inputs],
             raw_outputs: vec![RawTensor::EMPTY; outputs],
             staging: buffers(inputs),
             foreign: vec![false; outputs],
-            grows: plan.outputs.iter().map(|array| array.grows).collect(),
+            grows: plan
+                .outputs
+                .iter()
+                .map(|array| array.grows.filter(|_| !on_device))
+                .collect(),
             copies: vec![None; outputs],
         }
     }
@@ -88,7 +93,7 @@ impl Memory {
     }
 
     /// The depth limit of the run.
-    pub(super) fn max_depth(&self) -> i64 {
+    fn max_depth(&self) -> i64 {
         self.limits.map_or(0, |limits| limits.max_depth)
     }
 
@@ -105,14 +110,26 @@ impl Memory {
         sizes: &[i64],
         limits: Limits,
     ) -> Result<(), RunError> {
+        let reserve = |memory: &mut Self, bytes| Ok(memory.scratch.reserve(bytes)?);
+        self.plan_with(plan, sizes, limits, reserve)
+    }
+
+    /// The same with scratch memory elsewhere, which `reserve` allocates.
+    pub(super) fn plan_with(
+        &mut self,
+        plan: &Plan,
+        sizes: &[i64],
+        limits: Limits,
+        mut reserve: impl FnMut(&mut Self, usize) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
         self.evaluate(plan, sizes, limits)?;
-        while let Err(error) = self.scratch.reserve(self.launch.scratch() as usize) {
+        while let Err(error) = reserve(self, self.launch.scratch() as usize) {
             // The system may refuse address space for frames that are never used.
             let (depth, bytes) = (self.depth(), self.launch.scratch());
             self.limits = None;
             self.fit(plan, sizes, limits, depth / 2)?;
             if depth < 2 || self.launch.scratch() == bytes {
-                return Err(error.into());
+                return Err(error);
             }
             self.limits = Some(limits);
         }
@@ -231,25 +248,8 @@ impl Memory {
     ) -> Result<(), RunError> {
         count("inputs", self.raw_inputs.len(), inputs.len())?;
         for (position, input) in inputs.enumerate() {
+            self.set_dims(plan, position, &input)?;
             let raw = &mut self.raw_inputs[position];
-            let bad_dims = || RunError::InputDims {
-                input: position,
-                dims: input.dims.to_vec(),
-            };
-            let dims = raw.dims.get_mut(..input.dims.len()).ok_or_else(bad_dims)?;
-            if input.dims.iter().any(|d| *d < 0) {
-                return Err(bad_dims());
-            }
-            let needed = self.launch.bytes(&plan.inputs[position]);
-            if (input.data.len() as u64) < needed {
-                return Err(RunError::InputData {
-                    input: position,
-                    needed,
-                    given: input.data.len(),
-                });
-            }
-            dims.copy_from_slice(input.dims);
-            raw.rank = input.dims.len() as i32;
             let is_aligned = (input.data.as_ptr() as usize).is_multiple_of(ARRAY_ALIGNMENT);
             raw.data = if input.data.is_empty() {
                 NOTHING.as_ptr().cast_mut().cast::<c_void>()
@@ -263,6 +263,82 @@ impl Memory {
             };
         }
         Ok(())
+    }
+
+    /// Checks inputs, and tells the program their dims.
+    pub(super) fn check_inputs(
+        &mut self,
+        plan: &Plan,
+        inputs: &[Input<'_>],
+    ) -> Result<(), RunError> {
+        count("inputs", self.raw_inputs.len(), inputs.len())?;
+        let mut all = inputs.iter().enumerate();
+        all.try_for_each(|(position, input)| self.set_dims(plan, position, input))
+    }
+
+    /// Checks an input, and tells the program its dims.
+    fn set_dims(
+        &mut self,
+        plan: &Plan,
+        position: usize,
+        input: &Input<'_>,
+    ) -> Result<(), RunError> {
+        let raw = &mut self.raw_inputs[position];
+        let bad_dims = || RunError::InputDims {
+            input: position,
+            dims: input.dims.to_vec(),
+        };
+        let dims = raw.dims.get_mut(..input.dims.len()).ok_or_else(bad_dims)?;
+        if input.dims.iter().any(|d| *d < 0) {
+            return Err(bad_dims());
+        }
+        let needed = self.launch.bytes(&plan.inputs[position]);
+        if (input.data.len() as u64) < needed {
+            return Err(RunError::InputData {
+                input: position,
+                needed,
+                given: input.data.len(),
+            });
+        }
+        dims.copy_from_slice(input.dims);
+        raw.rank = input.dims.len() as i32;
+        Ok(())
+    }
+
+    /// Checks the caller's memory for outputs, to which they are copied from a device: all of them or none.
+    pub(super) fn expect_outputs(
+        &mut self,
+        plan: &Plan,
+        given: &[&mut [u8]],
+    ) -> Result<(), RunError> {
+        self.foreign.fill(!given.is_empty());
+        if given.is_empty() {
+            return Ok(());
+        }
+        count("outputs", self.outputs.len(), given.len())?;
+        for (output, (array, memory)) in plan.outputs.iter().zip(given).enumerate() {
+            let needed = match array.grows {
+                Some(_) => 0,
+                None => self.launch.bytes(array),
+            };
+            if (memory.len() as u64) < needed {
+                return Err(RunError::OutputData {
+                    output,
+                    needed,
+                    given: memory.len(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The fault with the run's depth limit, which may exceed that of the planned frames.
+    pub(super) fn whole(&self, fault: Fault) -> Fault {
+        let limit = self.max_depth();
+        match fault {
+            Fault::Depth { depth, .. } if self.depth() < limit => Fault::Frames { depth, limit },
+            fault => fault,
+        }
     }
 
     /// Bytes of scratch, outputs and segments held now.
@@ -346,7 +422,7 @@ impl Memory {
     }
 
     /// Checks the output shapes that the program wrote.
-    fn check_outputs(&self) -> Result<(), RunError> {
+    pub(super) fn check_outputs(&self) -> Result<(), RunError> {
         for (output, raw) in self.raw_outputs.iter().enumerate() {
             let rank = usize::try_from(raw.rank).ok();
             let dims = rank.and_then(|rank| raw.dims.get(..rank));

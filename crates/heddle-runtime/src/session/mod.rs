@@ -4,6 +4,7 @@
 //! synchronisation state stay. Outputs are read in place until the next run, or taken out without a
 //! copy; a recycled buffer replaces one that was taken.
 
+mod device;
 mod host;
 mod memory;
 mod segments;
@@ -13,16 +14,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use device::OnDevice;
 use heddle_abi::{Launch, Plan};
 use memory::{Limits, Memory};
 
 use crate::abi::{self, Env, ErrorCell, UnitState};
 use crate::buffer::Buffer;
+use crate::build::Language;
 use crate::cancel::{CancelToken, Watch};
 use crate::error::{Fault, RunError};
 use crate::grid::Grid;
 use crate::pool::{Leased, Pool};
-use crate::program::{Entry, Language, Program};
+use crate::program::{Code, Entry, Program};
 use crate::simulation::Simulation;
 
 /// Poison: NaN as floats, -1 as integers.
@@ -40,8 +43,8 @@ pub struct SessionOptions {
     /// Poisons scratch and outputs before each run, to find programs that read uninitialised
     /// memory. For tests.
     pub poison: bool,
-    /// The simulated grid; for [simulated](crate::Language::Simulated) programs, and only for these. Its blocks are the
-    /// workers that memory is planned for; the calling thread runs all of them.
+    /// The grid of a launch; for programs on a GPU and [simulated](crate::Language::Simulated) ones, and only for these. Its blocks are
+    /// the workers that memory is planned for. Warp and seed are the simulator's.
     pub grid: Option<Grid>,
 }
 
@@ -72,6 +75,10 @@ pub struct RunOptions<'a> {
     pub team: usize,
     /// The team may change in the middle, as its pool finds; in [`crate::Standalone`] programs, at random.
     pub resize: bool,
+    /// The inputs are those of the session's run before, and have not changed: a device has them.
+    pub same_inputs: bool,
+    /// A device keeps the outputs until [`Session::fetch`].
+    pub outputs_stay: bool,
 }
 
 impl Default for RunOptions<'_> {
@@ -83,6 +90,8 @@ impl Default for RunOptions<'_> {
             max_iterations: i64::MAX,
             team: usize::MAX,
             resize: true,
+            same_inputs: false,
+            outputs_stay: false,
         }
     }
 }
@@ -107,6 +116,8 @@ pub struct Session {
     units: Box<[UnitState]>,
     error: Arc<ErrorCell>,
     simulation: Option<Box<Simulation>>,
+    /// Memory on the device of a program that runs on one.
+    device: Option<Box<OnDevice>>,
     /// Time of the last run.
     last: Duration,
     stops: Stops,
@@ -124,14 +135,17 @@ pub struct Stops {
 impl Session {
     /// A session that runs on the pool. Memory is allocated by the first run.
     pub fn new(program: Arc<Program>, pool: Arc<Pool>, options: SessionOptions) -> Session {
+        let on_device = program.linked().is_none();
+        let units = options.grid.map(|grid| grid.blocks as usize);
         Session {
-            memory: Memory::new(program.plan()),
+            memory: Memory::new(program.plan(), on_device),
             units: std::iter::repeat_with(UnitState::default)
-                .take(pool.threads())
+                .take(units.unwrap_or_default().max(pool.threads()))
                 .collect(),
             sync: Box::default(),
             error: Arc::default(),
             simulation: options.grid.map(|grid| Box::new(Simulation::new(grid))),
+            device: None,
             last: Duration::MAX,
             stops: Stops::default(),
             program,
@@ -163,7 +177,14 @@ impl Session {
         sizes: &[i64],
         options: &RunOptions<'_>,
     ) -> Result<Outputs<'_>, RunError> {
-        let (main, host_main) = (self.program.main(), self.program.host_main());
+        let program = self.program.clone();
+        let linked = match program.code() {
+            Code::Library(linked) => linked,
+            Code::Kernel(kernel) => {
+                return self.run_on_device(kernel, inputs, outputs, sizes, options);
+            }
+        };
+        let (main, host_main) = (program.main(linked), linked.host_main());
         let mut staged = self.stage_into(inputs, outputs, sizes, options)?;
         match host_main {
             Some(host_main) => staged.run_on_host(host_main)?,
@@ -194,9 +215,10 @@ impl Session {
         if options.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RunError::Cancelled);
         }
-        let simulated = self.program.language() == Language::Simulated;
-        if simulated != self.simulation.is_some() {
-            return Err(RunError::Grid { simulated });
+        let linked = self.program.linked().ok_or(RunError::NoEntries)?;
+        let needed = linked.language() == Language::Simulated;
+        if needed != self.simulation.is_some() {
+            return Err(RunError::Grid { needed });
         }
         let plan = self.program.plan();
         self.memory.plan(plan, sizes, self.limits(options))?;
@@ -209,18 +231,12 @@ impl Session {
         self.error.code.store(0, Ordering::Relaxed);
         let deadline = options.timeout.and_then(|t| start.checked_add(t));
         let timeout = options.timeout.unwrap_or_default();
-        let leased = self
-            .pool
-            .lease(self.last, options.team, deadline, options.cancel)
-            .map_err(|e| match e {
-                RunError::Timeout(_) => RunError::Timeout(timeout),
-                e => e,
-            })?;
+        let leased = lease(&self.pool, self.last, options, deadline)?;
         let (patience, yields) = leased.patience();
         let env = Env {
             inputs: self.memory.raw_inputs.as_ptr(),
             outputs: self.memory.raw_outputs.as_mut_ptr(),
-            constants: self.program.constants(),
+            constants: linked.constants(),
             sizes: self.memory.launch.sizes().as_ptr(),
             table: self.memory.launch.table().as_ptr(),
             scratch: self.memory.scratch.start(),
@@ -290,6 +306,7 @@ impl Session {
     /// Returns the session's memory to the system until the next run.
     pub fn release(&mut self) {
         self.memory.release();
+        self.device = None;
     }
 
     /// Limits the bytes of scratch and outputs from the next run on. Memory that is held beyond it returns to the system.
@@ -302,7 +319,10 @@ impl Session {
 
     /// Bytes of scratch, outputs and growing arrays held now.
     pub fn held_bytes(&self) -> usize {
-        self.memory.held()
+        match &self.device {
+            Some(there) => there.held(),
+            None => self.memory.held(),
+        }
     }
 
     /// Evaluates the plan for these sizes without allocating memory.
@@ -344,6 +364,20 @@ impl Session {
     pub fn dims(&self, output: usize) -> &[i64] {
         self.memory.dims(output)
     }
+}
+
+/// Waits for the pool.
+fn lease<'a>(
+    pool: &'a Pool,
+    expected: Duration,
+    options: &RunOptions<'_>,
+    deadline: Option<Instant>,
+) -> Result<Leased<'a>, RunError> {
+    let leased = pool.lease(expected, options.team, deadline, options.cancel);
+    leased.map_err(|e| match e {
+        RunError::Timeout(_) => RunError::Timeout(options.timeout.unwrap_or_default()),
+        e => e,
+    })
 }
 
 /// The token of runs that cannot be cancelled.
@@ -403,7 +437,7 @@ impl<'s> Staged<'s, '_> {
                             point = 0;
                         }
                         Err((code, values)) => {
-                            let fault = self.whole(Fault::new(code, values));
+                            let fault = self.memory.whole(Fault::new(code, values));
                             self.memory.segments.end();
                             return Err(RunError::Program { fault, site });
                         }
@@ -511,20 +545,9 @@ impl<'s> Staged<'s, '_> {
                 site: 0,
             },
             code => RunError::Program {
-                fault: self.whole(Fault::new(code, values)),
+                fault: self.memory.whole(Fault::new(code, values)),
                 site: site.load(Ordering::Relaxed),
             },
-        }
-    }
-
-    /// The fault with the run's depth limit, which may exceed that of the planned frames.
-    fn whole(&self, fault: Fault) -> Fault {
-        let limit = self.memory.max_depth();
-        match fault {
-            Fault::Depth { depth, .. } if self.memory.depth() < limit => {
-                Fault::Frames { depth, limit }
-            }
-            fault => fault,
         }
     }
 }

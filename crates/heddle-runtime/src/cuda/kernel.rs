@@ -1,0 +1,228 @@
+//! A program on a device: its cubin, its kernel, and its constants, which are uploaded once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::device::{Context, Device, DeviceBuffer, lock};
+use super::driver::{KernelHandle, ModuleHandle, status};
+use super::error::DeviceError;
+use crate::abi::About;
+use crate::source::Constant;
+
+/// The kernel's name in emitted text.
+const KERNEL: &str = "heddle_run";
+
+/// The name of the program's counts.
+const ABOUT: &str = "heddle_program";
+
+/// Bytes that an empty constant takes, since a load whose value is not used may be executed.
+const LEAST: usize = 64;
+
+/// A built program, loaded into the device's context, and into the next one if that is lost.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    device: Arc<Device>,
+    arch: String,
+    cubin: Vec<u8>,
+    constants: Vec<Constant>,
+    loaded: Mutex<Option<Arc<Loaded>>>,
+}
+
+impl Kernel {
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        arch: &str,
+        cubin: Vec<u8>,
+        constants: Vec<Constant>,
+    ) -> Kernel {
+        Kernel {
+            device: device.clone(),
+            arch: arch.to_owned(),
+            cubin,
+            constants,
+            loaded: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// The program in the device's context.
+    pub(crate) fn load(&self) -> Result<Arc<Loaded>, DeviceError> {
+        let context = self.device.context()?;
+        let mut loaded = lock(&self.loaded);
+        if let Some(there) = loaded.as_ref()
+            && Arc::ptr_eq(&there.context, &context)
+        {
+            return Ok(there.clone());
+        }
+        *loaded = None;
+        let there = Arc::new(self.load_into(&context)?);
+        *loaded = Some(there.clone());
+        Ok(there)
+    }
+
+    /// Blocks that can be on the device at once.
+    pub(crate) fn resident(&self, threads: usize) -> Result<usize, DeviceError> {
+        let loaded = self.load()?;
+        let _entered = loaded.context.enter()?;
+        let driver = &loaded.context.driver;
+        let each = driver.blocks_at_once(loaded.kernel, threads);
+        let each = each.map_err(|e| loaded.context.error(e, "the kernel was looked at", 0))?;
+        Ok(each * self.device.facts().multiprocessors)
+    }
+
+    fn load_into(&self, context: &Arc<Context>) -> Result<Loaded, DeviceError> {
+        let module = Module::load(context, &self.cubin).map_err(|error| match error {
+            DeviceError::Call(failed) if failed.code == status::NO_BINARY_FOR_GPU => {
+                DeviceError::OtherArch {
+                    arch: self.arch.clone(),
+                    device: self.device.facts().name.clone(),
+                    own: self.device.facts().arch.clone(),
+                }
+            }
+            error => error,
+        })?;
+        let blobs = self.constants.iter();
+        let blobs = blobs.map(|constant| Upload::shared(context, constant));
+        let blobs = blobs.collect::<Result<Vec<_>, _>>()?;
+        let addresses = blobs.iter().flat_map(|b| b.memory.address().to_ne_bytes());
+        let addresses: Vec<u8> = addresses.collect();
+        let pointers = context.alloc(addresses.len())?;
+        upload(context, pointers.address(), &addresses)?;
+        let _entered = context.enter()?;
+        let kernel = context.driver.kernel(module.handle, KERNEL);
+        Ok(Loaded {
+            context: context.clone(),
+            kernel: kernel.map_err(|e| context.error(e, "the kernel was looked for", 0))?,
+            module,
+            pointers,
+            _blobs: blobs,
+        })
+    }
+}
+
+/// A program in a context.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) context: Arc<Context>,
+    module: Module,
+    pub(super) kernel: KernelHandle,
+    pointers: DeviceBuffer,
+    _blobs: Vec<Arc<Upload>>,
+}
+
+impl Loaded {
+    /// The address of the constants' addresses.
+    pub(super) fn constants(&self) -> u64 {
+        self.pointers.address()
+    }
+
+    /// The program's counts; `None` if it states none.
+    pub(crate) fn about(&self) -> Result<Option<About>, DeviceError> {
+        let context = &self.context;
+        let stream = context.stream()?;
+        let _entered = context.enter()?;
+        let mut content = [0; size_of::<About>()];
+        match context.driver.global(self.module.handle, ABOUT) {
+            Ok((address, bytes)) if bytes == content.len() => {
+                let read = context
+                    .driver
+                    .copy_out(&mut content, address, stream.handle);
+                read.map_err(|e| context.error(e, "the program's counts were read", 0))?;
+            }
+            Ok(_) | Err(_) => return Ok(None),
+        }
+        let mut numbers = content.chunks_exact(8).map(|bytes| {
+            let bytes = bytes.try_into().unwrap_or_default();
+            i64::from_ne_bytes(bytes)
+        });
+        let mut next = || numbers.next().unwrap_or_default();
+        Ok(Some(About {
+            abi: next(),
+            inputs: next(),
+            outputs: next(),
+            constants: next(),
+            sizes: next(),
+            table_len: next(),
+        }))
+    }
+}
+
+/// A module, unloaded on drop.
+#[derive(Debug)]
+struct Module {
+    context: Arc<Context>,
+    handle: ModuleHandle,
+}
+
+impl Module {
+    fn load(context: &Arc<Context>, cubin: &[u8]) -> Result<Module, DeviceError> {
+        let _entered = context.enter()?;
+        let handle = context.driver.load_module(cubin);
+        Ok(Module {
+            context: context.clone(),
+            handle: handle.map_err(|e| context.error(e, "a program was loaded", cubin.len()))?,
+        })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if !self.context.is_lost()
+            && let Ok(_entered) = self.context.enter()
+        {
+            // Nothing can be done about a module that can't be unloaded.
+            let _ = self.context.driver.unload(self.handle);
+        }
+    }
+}
+
+/// A constant in a context.
+#[derive(Debug)]
+struct Upload {
+    memory: DeviceBuffer,
+    /// Keeps the address that it is known by.
+    _constant: Constant,
+}
+
+/// The addresses of context and constant, which the upload keeps.
+type UploadKey = (usize, usize);
+
+impl Upload {
+    /// A constant in a context: the one that another program has there, or a new one.
+    fn shared(context: &Arc<Context>, constant: &Constant) -> Result<Arc<Upload>, DeviceError> {
+        static KNOWN: Mutex<Option<HashMap<UploadKey, Weak<Upload>>>> = Mutex::new(None);
+        let key = (
+            Arc::as_ptr(context).addr(),
+            Arc::as_ptr(&constant.blob).addr(),
+        );
+        let mut known = lock(&KNOWN);
+        let known = known.get_or_insert_default();
+        if let Some(upload) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(upload);
+        }
+        known.retain(|_, upload| upload.strong_count() > 0);
+        let bytes = constant.bytes();
+        let memory = context.alloc(bytes.len().max(LEAST))?;
+        upload(context, memory.address(), bytes)?;
+        let made = Arc::new(Upload {
+            memory,
+            _constant: constant.clone(),
+        });
+        known.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+}
+
+/// Copies bytes to a device.
+fn upload(context: &Arc<Context>, to: u64, from: &[u8]) -> Result<(), DeviceError> {
+    if from.is_empty() {
+        return Ok(());
+    }
+    let stream = context.stream()?;
+    let _entered = context.enter()?;
+    let copied = context.driver.copy_in(&[(to, from)], stream.handle);
+    copied.map_err(|e| context.error(e, "a constant was uploaded", from.len()))
+}
