@@ -19,6 +19,7 @@ from ._errors import (
     BuildError,
     Cancelled,
     CheckFailed,
+    DeviceError,
     Error,
     FileError,
     InputError,
@@ -38,7 +39,7 @@ __version__: str = _native.version
 _compilers.add_installed()
 
 __all__ = [
-    "Agreement", "BatchProgram", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
+    "Agreement", "BatchProgram", "Bench", "BuildError", "Cancel", "Cancelled", "Check", "CheckFailed", "DeviceError", "Error", "FileError", "InputError", "InternalError", "InvalidModel", "LimitReached", "Model",
     "NoCompiler", "Program", "Report", "Timeout", "Unsupported", "bench", "check", "compile", "eager", "function", "load", "open",
 ]
 
@@ -128,7 +129,7 @@ def compile(
     A module or function is traced with the arguments `example` and `kwargs`. Sizes of 2 and more are open, or as `dynamic_shapes` says in
     the form of `torch.export`; `None` keeps all. The program is called as the module is.
 
-    `device` is "cpu", or "interp" for the interpreter, which needs no C compiler, or "sim" for a simulated GPU. `threads` is the most that take part in a run; `None`:
+    `device` is "cpu", or "interp" for the interpreter, which needs no C compiler, "cuda" for an NVIDIA GPU, or "sim" for a simulated one. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
     `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.

@@ -74,6 +74,12 @@ class BuildError(Error):
     kind = "build"
 
 
+class DeviceError(Error):
+    """The device, its driver or its compiler is missing, or does not do."""
+
+    kind = "device"
+
+
 class InternalError(Error):
     """Heddle itself is wrong."""
 
@@ -92,7 +98,8 @@ class FileError(Error, OSError):
 _CLASSES = {
     c.kind: c
     for c in (
-        InvalidModel, Unsupported, InputError, CheckFailed, LimitReached, Cancelled, NoCompiler, BuildError, InternalError, FileError,
+        InvalidModel, Unsupported, InputError, CheckFailed, LimitReached, Cancelled, NoCompiler, BuildError, DeviceError,
+        InternalError, FileError,
     )
 }
 

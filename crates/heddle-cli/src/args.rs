@@ -20,7 +20,8 @@ Exit codes:
   4   the model uses what Heddle does not support
   5   a limit was reached: memory, iterations, depth, frames, time
   6   a file could not be read or written
-  70  an error inside Heddle; please report it";
+  7   the device, its driver or its compiler is missing, or does not do
+  70  an error inside Heddle, or a device fails; please report it";
 
 const RUN_EXAMPLES: &str = "\
 Arrays in the .npz are named as the model's inputs and outputs. A sequence `s` is stored as \
@@ -268,6 +269,9 @@ pub struct Exec {
     /// left out. The program is scheduled for the blocks; the seed draws the order in which threads run.
     #[arg(long, value_name = "KEY=N,...")]
     pub sim: Option<Grid>,
+    /// The architecture that --device cuda builds for, as sm_90; default: that of the device.
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
     #[command(flatten)]
     pub compiling: Compiling,
     /// Compute all floats in double precision, without graph passes; outputs are then float64.
@@ -334,6 +338,8 @@ pub enum DeviceArg {
     /// A simulated GPU: the CUDA text as a launch of --sim would run it, built by a C++ compiler. Slow; for faults of the text, which
     /// it names with line and node.
     Sim,
+    /// An NVIDIA GPU, whose driver and compiler (NVRTC) are looked for at run time; HEDDLE_LIBCUDA and HEDDLE_NVRTC name their libraries.
+    Cuda,
 }
 
 /// `heddle test`.
@@ -488,7 +494,7 @@ impl From<TuneArg> for Tune {
 pub enum TargetArg {
     /// C for the cpu device.
     Cpu,
-    /// CUDA: one persistent kernel, to read or to build elsewhere; --device sim runs it.
+    /// CUDA: one persistent kernel, to read or to build elsewhere; --device cuda runs it, --device sim simulates it.
     Cuda,
 }
 

@@ -19,6 +19,8 @@ pub enum Exit {
     Limit = 5,
     /// A file could not be read or written.
     Io = 6,
+    /// The device, its driver or its compiler is missing, or does not do.
+    Device = 7,
     /// An error inside Heddle.
     Internal = 70,
 }
@@ -33,6 +35,7 @@ impl Exit {
             Exit::Unsupported => "unsupported",
             Exit::Limit => "limit",
             Exit::Io => "io",
+            Exit::Device => "device",
             Exit::Internal => "internal",
         }
     }
@@ -78,6 +81,7 @@ impl From<heddle::Error> for Failure {
             ErrorKind::Unsupported => Exit::Unsupported,
             ErrorKind::Limit | ErrorKind::Cancelled => Exit::Limit,
             ErrorKind::Io => Exit::Io,
+            ErrorKind::Device => Exit::Device,
             ErrorKind::Internal => Exit::Internal,
         };
         Self {
@@ -111,6 +115,7 @@ fn hint(remedy: Remedy) -> String {
         },
         Remedy::LimitMemory => "a lower --max-memory ends the run earlier".into(),
         Remedy::Interpret => "--device interp runs models without a C compiler, slowly".into(),
+        Remedy::Processor => "--device cpu runs models without a GPU".into(),
         Remedy::ReportSchedule => format!(
             "{}. --device interp runs the model without a schedule",
             Remedy::Report

@@ -102,12 +102,13 @@ fn kind(error: &Error) -> &'static str {
         _ if error.is_of_inputs() => "input",
         _ if error.is_stated_failure() => "check",
         _ if error.is_missing_compiler() => "no_compiler",
-        (Error::Build(_), _) => "build",
+        (Error::Build(_), ErrorKind::Io) => "build",
         (_, ErrorKind::Invalid) => "invalid",
         (_, ErrorKind::Unsupported) => "unsupported",
         (_, ErrorKind::Limit) => "limit",
         (_, ErrorKind::Cancelled) => "cancelled",
         (_, ErrorKind::Io) => "io",
+        (_, ErrorKind::Device) => "device",
         (_, ErrorKind::Internal) => "internal",
     }
 }
@@ -131,6 +132,7 @@ fn hint(remedy: Remedy) -> String {
         Remedy::Interpret => {
             "install a C compiler, `pip install heddle-compiler[cc]`, or pass device=\"interp\", which needs none".into()
         }
+        Remedy::Processor => "pass device=\"cpu\", which needs no GPU".into(),
         Remedy::GiveRanks => {
             "pass ranks={name: rank} for inputs that the model declares without".into()
         }

@@ -129,6 +129,7 @@ impl Opening {
             trusted: self.trusted,
             device: self.device.map(|name| device(py, &name)).transpose()?,
             grid: None,
+            arch: None,
             compiler: self.compiler,
             cache: cache(self.cache),
         })

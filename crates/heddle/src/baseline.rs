@@ -28,7 +28,7 @@ impl Program {
                 let reason = self.report().interpreted.clone();
                 let reason = reason.unwrap_or_else(|| {
                     let why = match self.device() {
-                        Device::Cpu | Device::Sim => {
+                        Device::Cpu | Device::Sim | Device::Cuda => {
                             "it is compiled in parts, which the interpreter calls"
                         }
                         Device::Interp => "the device is the interpreter",

@@ -9,6 +9,7 @@ use heddle_ir::text::ParseError;
 use heddle_ir::{Loc, Module, Op, UnknownEntry, VerifyError};
 use heddle_lower::LowerError;
 use heddle_onnx::ImportError;
+use heddle_runtime::cuda::DeviceError;
 use heddle_runtime::{BuildError, GridError};
 use heddle_schedule::TraceError;
 use heddle_trace::pt2::Pt2Error;
@@ -216,7 +217,9 @@ pub enum ErrorKind {
     Cancelled,
     /// A file cannot be read.
     Io,
-    /// Heddle is wrong.
+    /// The device, its driver or its compiler is missing, or does not do.
+    Device,
+    /// Heddle is wrong, or a device fails.
     Internal,
 }
 
@@ -301,6 +304,7 @@ impl Error {
                 | RunError::At { fault, .. } => fault_kind(fault),
                 RunError::Input(_) => ErrorKind::Invalid,
             },
+            Error::Build(BuildError::Device(error)) => device_kind(error),
             Error::Build(_) => ErrorKind::Io,
             Error::Compiled { error, .. } => compiled_kind(error),
             Error::Schedule { .. } | Error::Internal(_) => ErrorKind::Internal,
@@ -333,6 +337,14 @@ impl Error {
                 error.is_stated_failure()
             }
             _ => false,
+        }
+    }
+
+    /// Units that can be on a device at once, where a program was built for more.
+    pub(crate) fn resident_units(&self) -> Option<usize> {
+        match self {
+            Error::Build(BuildError::Device(DeviceError::Resident { fits, .. })) => Some(*fits),
+            _ => None,
         }
     }
 
@@ -452,6 +464,7 @@ impl Error {
             Error::Text { error, .. } => Remedy::Advice(error.hint.clone()?),
             Error::Frames(_) => Remedy::Raise(Limit::Frames),
             Error::Build(BuildError::NoCompiler { .. }) => Remedy::Interpret,
+            Error::Build(BuildError::Device(error)) => device_remedy(error)?,
             Error::Batch(BatchError::Instance { error, .. }) => error.remedy()?,
             Error::Schedule { .. } => Remedy::ReportSchedule,
             Error::Internal(_) => Remedy::Report,
@@ -538,6 +551,7 @@ fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
         RunError::Simulated { finding, .. } => {
             return (*finding != Finding::Memory).then_some(Remedy::Report);
         }
+        RunError::Device(error) => return device_remedy(error),
         RunError::Timeout(_) => Limit::Timeout,
         RunError::MemoryLimit { .. } => Limit::Memory,
         _ => return None,
@@ -577,6 +591,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
         | RunError::Plan { .. }
         | RunError::NoWorkers(_)
         | RunError::Timeout(_) => ErrorKind::Limit,
+        RunError::Device(error) => device_kind(error),
         RunError::Cancelled => ErrorKind::Cancelled,
         RunError::Program {
             fault: Fault::Custom { .. },
@@ -585,6 +600,23 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
         | RunError::Simulated { .. }
         | RunError::OutputDims { .. } => ErrorKind::Internal,
         _ => ErrorKind::Invalid,
+    }
+}
+
+/// A device that is missing is another kind of error than one that fails, or has too little memory.
+fn device_kind(error: &DeviceError) -> ErrorKind {
+    match error {
+        DeviceError::Memory { .. } => ErrorKind::Limit,
+        DeviceError::Lost { .. } => ErrorKind::Internal,
+        _ => ErrorKind::Device,
+    }
+}
+
+fn device_remedy(error: &DeviceError) -> Option<Remedy> {
+    match device_kind(error) {
+        ErrorKind::Device => Some(Remedy::Processor),
+        ErrorKind::Internal => Some(Remedy::Report),
+        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Log of a compilation: times of its stages, and number of texts checked.
+//! Log of a compilation: times of its stages, number of texts checked, notes.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use crate::report::StageTimes;
 pub(crate) struct Log {
     times: Mutex<StageTimes>,
     texts: AtomicUsize,
+    notes: Mutex<Vec<String>>,
 }
 
 impl Log {
@@ -42,6 +43,19 @@ impl Log {
     /// All times.
     pub(crate) fn times(&self) -> StageTimes {
         self.times.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Notes what a user should know of the program. Parts may come to the same.
+    pub(crate) fn note(&self, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(|e| e.into_inner());
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+
+    /// All notes.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// Counts a program whose text was read back.

@@ -20,11 +20,17 @@ pub enum Device {
     /// A simulated GPU: the [CUDA text](Target::Cuda) of the program as it would be launched on [`CompileOptions::grid`], built for this
     /// computer. It finds faults of the text that a GPU would hang or err on, and is slow. Compiling needs a C++ compiler.
     Sim,
+    /// An NVIDIA GPU, the first that the driver finds: the program is one kernel, control flow included, that all of it runs. It needs the
+    /// driver and NVRTC, the CUDA compiler; their libraries are found at run time.
+    Cuda,
 }
 
 impl Device {
     /// All devices.
-    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu, Device::Sim];
+    pub const ALL: &'static [Device] = &[Device::Interp, Device::Cpu, Device::Sim, Device::Cuda];
+
+    /// The devices that every computer has, given a compiler of C and C++.
+    pub const EVERYWHERE: &'static [Device] = &[Device::Interp, Device::Cpu, Device::Sim];
 
     /// The name, as in `heddle run --device`.
     pub const fn name(self) -> &'static str {
@@ -32,6 +38,7 @@ impl Device {
             Device::Interp => "interp",
             Device::Cpu => "cpu",
             Device::Sim => "sim",
+            Device::Cuda => "cuda",
         }
     }
 }
@@ -43,6 +50,8 @@ pub struct CompileOptions {
     pub device: Device,
     /// The grid that [`Device::Sim`] simulates.
     pub grid: Grid,
+    /// The architecture that programs for [`Device::Cuda`] are built for, as `sm_90`; `None`: that of the device.
+    pub arch: Option<String>,
     /// Do the graph passes run? They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.
     pub optimize: bool,
@@ -64,7 +73,8 @@ pub struct CompileOptions {
     /// The place of what is kept from one compilation to the next: built programs, packed weights, measured times.
     pub cache: CacheChoice,
     /// The machine that decisions are made for; `None`: this computer with that many threads, or an H100 for
-    /// [`Target::Cuda`], with [`CompileOptions::grid`] on [`Device::Sim`]. A program runs on any number of threads.
+    /// [`Target::Cuda`], with [`CompileOptions::grid`] on [`Device::Sim`] and the device's multiprocessors on [`Device::Cuda`]. A program
+    /// runs on any number of threads.
     pub machine: Option<Machine>,
     /// Source of the scheduler's times.
     pub tune: Tune,
@@ -117,6 +127,7 @@ impl Default for CompileOptions {
         Self {
             device: Device::default(),
             grid: Grid::default(),
+            arch: None,
             optimize: true,
             without: vec![],
             threads: None,
@@ -196,7 +207,7 @@ pub enum Target {
     /// C, which the cpu device builds.
     #[default]
     Cpu,
-    /// CUDA: one persistent kernel, which [`Device::Sim`] simulates. No GPU runs it yet.
+    /// CUDA: one persistent kernel, which [`Device::Cuda`] runs and [`Device::Sim`] simulates.
     Cuda,
 }
 

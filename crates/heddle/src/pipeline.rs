@@ -68,7 +68,7 @@ pub(crate) fn compile_module(
     load: Duration,
     options: &CompileOptions,
 ) -> Result<Program, Error> {
-    compile_for(&*backend::of(options), Origin::Read(module), load, options)
+    compile_for(&*backend::of(options)?, Origin::Read(module), load, options)
 }
 
 /// Compiles a program for a back end.
@@ -143,6 +143,7 @@ impl Pipeline<'_> {
             load,
             compile: start.elapsed(),
             stages: self.log.times(),
+            notes: self.log.notes(),
             run: Duration::ZERO,
             verified: self.options.verify && !is_interpreted,
             texts_checked: self.log.texts(),
@@ -170,8 +171,28 @@ impl Pipeline<'_> {
         Ok(module)
     }
 
-    /// Builds a program without parts, with transformations if it has a compiled form then.
+    /// Builds a program without parts, for fewer units if the device turns out to hold no more of them at once.
     fn whole(&self, module: &Arc<Module>) -> Built {
+        match self.for_machine(module) {
+            Err(error) => {
+                let fits = error.resident_units().filter(|fits| *fits > 0);
+                let fewer = fits.and_then(|fits| self.backend.with_units(fits));
+                let Some(fewer) = fewer else {
+                    return Err(error);
+                };
+                self.log.note(format!("{error}: it is scheduled for these"));
+                let pipeline = Pipeline {
+                    backend: &*fewer,
+                    ..*self
+                };
+                pipeline.for_machine(module)
+            }
+            built => built,
+        }
+    }
+
+    /// Builds a program without parts, with transformations if it has a compiled form then.
+    fn for_machine(&self, module: &Arc<Module>) -> Built {
         let graph = match self.options.optimize {
             true => self.transformed(module)?,
             false => None,
@@ -355,7 +376,7 @@ mod tests {
             };
             let pipeline = Pipeline {
                 options,
-                backend: &*backend::of(options),
+                backend: &*backend::of(options).unwrap(),
                 log: &Log::default(),
                 tap: None,
             };

@@ -316,7 +316,7 @@ fn @main(%x: f32[n], %k: i64[]) -> (%a: f32[n], %s: seq<f32[?]>, %none: seq<f32[
             ("k", Tensor::scalar(4i64)),
         ];
         let inputs: Inputs = inputs.map(|(name, t)| (name.to_string(), t.into())).into();
-        for &device in Device::ALL {
+        for &device in Device::EVERYWHERE {
             let options = CompileOptions {
                 device,
                 threads: Some(2),

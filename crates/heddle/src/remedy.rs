@@ -27,6 +27,8 @@ pub enum Remedy {
     LimitMemory,
     /// Run on the interpreter, which needs no C compiler.
     Interpret,
+    /// Run on the processor, which needs no GPU.
+    Processor,
     /// Report a bug; the interpreter runs the model without a schedule until it is fixed.
     ReportSchedule,
     /// Report a bug.
@@ -79,6 +81,7 @@ impl fmt::Display for Remedy {
             Remedy::Interpret => {
                 f.write_str("`Device::Interp` runs models without a C compiler, slowly")
             }
+            Remedy::Processor => f.write_str("`Device::Cpu` runs models without a GPU"),
             Remedy::ReportSchedule => f.write_str(
                 "this is a bug in Heddle; please report it. `Device::Interp` runs the model without a schedule",
             ),

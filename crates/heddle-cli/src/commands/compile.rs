@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
 
-use super::{batch, compile_options, note_interpreted};
+use super::{batch, compile_options, note};
 use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
@@ -53,7 +53,7 @@ fn save(args: &CompileArgs, path: &Path) -> Result<(), Failure> {
         eprintln!("note: {note}");
     }
     let program = heddle::compile(&model, &compile_options(&args.compiling))?;
-    note_interpreted(program.report(), &args.model.path);
+    note(program.report(), &args.model.path);
     program.save(path)?;
     if args.times {
         eprint!("{}", times(&program.report().stages));

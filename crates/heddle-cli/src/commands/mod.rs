@@ -126,6 +126,10 @@ pub fn check_device(exec: &Exec) -> Result<(), Failure> {
         let text = "--sim is the launch that --device sim simulates";
         return Err(Failure::new(Exit::Usage, text));
     }
+    if exec.arch.is_some() && exec.device != DeviceArg::Cuda {
+        let text = "--arch is what --device cuda builds for";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     Ok(())
 }
 
@@ -166,8 +170,10 @@ pub fn load(
             DeviceArg::Interp => Device::Interp,
             DeviceArg::Cpu => Device::Cpu,
             DeviceArg::Sim => Device::Sim,
+            DeviceArg::Cuda => Device::Cuda,
         },
         grid: exec.sim.unwrap_or_default(),
+        arch: exec.arch.clone(),
         optimize: !exec.compiling.no_opt && !exec.f64,
         max_frames: exec.max_frames,
         ..compile_options(&exec.compiling)
@@ -233,8 +239,11 @@ fn inputs(program: &Program, source: &Source, exec: &Exec) -> Result<Inputs, Fai
     Ok(inputs)
 }
 
-/// Says in one line that the interpreter runs a program or parts of it, why, and how to see more.
-pub fn note_interpreted(report: &Report, model: &Path) {
+/// Says what differs from the options; in one line that the interpreter runs a program or parts of it, why, and how to see more.
+pub fn note(report: &Report, model: &Path) {
+    for note in &report.notes {
+        eprintln!("note: {}", printable(note));
+    }
     let Some(interpreted) = &report.interpreted else {
         return;
     };

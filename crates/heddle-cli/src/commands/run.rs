@@ -21,7 +21,7 @@ pub fn run(args: RunArgs) -> Result<(), Failure> {
             (program, run, vec![])
         }
     };
-    commands::note_interpreted(&run.report, &args.program.model.path);
+    commands::note(&run.report, &args.program.model.path);
     if let Some(path) = &args.output {
         npz::write(path, &run.outputs)?;
     }

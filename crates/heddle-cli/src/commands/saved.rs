@@ -32,8 +32,10 @@ pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepa
             DeviceArg::Interp => Some(Device::Interp),
             DeviceArg::Cpu => None,
             DeviceArg::Sim => Some(Device::Sim),
+            DeviceArg::Cuda => Some(Device::Cuda),
         },
         grid: exec.sim,
+        arch: exec.arch.clone(),
         ..Default::default()
     };
     let program = Program::open(&args.model.path, &options)?;

@@ -18,3 +18,6 @@ mod setup;
 mod simulated;
 mod suite;
 mod weights;
+
+#[path = "../../../../tests/fake-cuda/mod.rs"]
+mod fake_cuda;

@@ -1,20 +1,131 @@
-//! CUDA text: one persistent kernel. A GPU does not run it yet, the simulator does (`sim.rs`).
+//! NVIDIA GPUs: one persistent kernel, built by NVRTC and run by the driver. [`Writer`] only writes the text, for which no GPU is needed.
 
 use std::sync::Arc;
 
 use heddle_emit::Emitted;
+use heddle_runtime::cuda::Gpu;
+use heddle_runtime::{BuildError, Libraries, PoolOptions, SessionOptions};
 use heddle_uprogram::UProgram;
 
+use super::cpu::{Compiled, Setup};
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
-use crate::{CompileOptions, Device, Error, Interpreted, Target};
+use crate::{CompileOptions, Device, Error, Grid, Interpreted, Target};
 
-/// Writes programs for NVIDIA GPUs.
+/// Threads of a block: those that the kernel's registers are bounded for.
+const THREADS: usize = 256;
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// Builds programs for a GPU.
 #[derive(Clone, Debug)]
 pub(super) struct Cuda {
-    machine: Machine,
+    setup: Setup,
+    gpu: Gpu,
 }
 
 impl Cuda {
+    /// For the process's device: a block for each of its multiprocessors, unless options name a machine.
+    ///
+    /// # Errors
+    /// [`Error::Build`] if there is no device.
+    pub(super) fn new(options: &CompileOptions) -> Result<Self, Error> {
+        let gpu = Gpu::open(options.arch.as_deref()).map_err(BuildError::from)?;
+        let facts = gpu.device.facts();
+        let threads = THREADS.min(facts.threads_per_block);
+        let machine = match &options.machine {
+            Some(machine) => machine.0.clone(),
+            None => like(&facts.name).with_grid(facts.multiprocessors, threads),
+        };
+        let machine = machine.clone().with_grid(machine.units(), threads);
+        let setup = Setup {
+            device: Device::Cuda,
+            dialect: &heddle_emit::CUDA,
+            // The driver runs them; one run at a time takes turns with the others.
+            pool: PoolOptions {
+                pin: false,
+                adapt: false,
+                ..PoolOptions::new(1)
+            },
+            session: session(&machine),
+            machine,
+            build: options.build(),
+            gpu: Some(gpu.clone()),
+            verify: options.verify,
+        };
+        Ok(Self { setup, gpu })
+    }
+
+    /// That programs can be built for the device.
+    pub(super) fn check_compiler(&self) -> Result<(), Error> {
+        Ok(self.gpu.check_compiler().map_err(BuildError::from)?)
+    }
+
+    pub(super) fn with_libraries(mut self, libraries: Arc<Libraries>) -> Self {
+        self.setup.build.libraries = Some(libraries);
+        self
+    }
+}
+
+/// The known machine of a device's kind.
+fn like(name: &str) -> Machine {
+    match name.contains("H200") {
+        true => Machine::h200(),
+        false => Machine::h100(),
+    }
+}
+
+/// Sessions with a block for each unit.
+fn session(machine: &Machine) -> SessionOptions {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    SessionOptions {
+        grid: Some(Grid {
+            blocks: number(machine.units()),
+            threads: number(machine.lanes()),
+            warp: WARP,
+            seed: 0,
+        }),
+        ..Default::default()
+    }
+}
+
+impl Backend for Cuda {
+    fn device(&self) -> Device {
+        Device::Cuda
+    }
+
+    fn machine(&self) -> Machine {
+        self.setup.machine.clone()
+    }
+
+    fn lowers(&self) -> bool {
+        true
+    }
+
+    fn with_units(&self, units: usize) -> Option<Box<dyn Backend>> {
+        let mut fewer = self.clone();
+        let machine = &self.setup.machine;
+        fewer.setup.machine = machine.clone().with_grid(units, machine.lanes());
+        fewer.setup.session = session(&fewer.setup.machine);
+        Some(Box::new(fewer))
+    }
+
+    fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
+        Ok(heddle_emit::write(program, layout, self.setup.dialect))
+    }
+
+    fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
+        Ok(Arc::new(Compiled::of(program, &self.setup)?))
+    }
+}
+
+/// Writes programs for NVIDIA GPUs.
+#[derive(Clone, Debug)]
+pub(super) struct Writer {
+    machine: Machine,
+}
+
+impl Writer {
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
             machine: options.machine(Target::Cuda),
@@ -22,10 +133,9 @@ impl Cuda {
     }
 }
 
-impl Backend for Cuda {
-    /// The one that runs the same text.
+impl Backend for Writer {
     fn device(&self) -> Device {
-        Device::Sim
+        Device::Cuda
     }
 
     fn machine(&self) -> Machine {
@@ -41,7 +151,7 @@ impl Backend for Cuda {
     }
 
     fn build(&self, _: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-        let why = "CUDA programs are written and not built";
+        let why = "the text is written and not built";
         Err(Error::NotCompiled(Interpreted::whole(None, why.into())))
     }
 }

@@ -75,6 +75,11 @@ pub(crate) trait Backend: Debug + Sync {
         None
     }
 
+    /// The same device with so many units, where a program that was built finds that no more of them fit at once.
+    fn with_units(&self, _units: usize) -> Option<Box<dyn Backend>> {
+        None
+    }
+
     /// The text of a program.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use heddle_runtime::Libraries;
 
-use crate::{CompileOptions, Device, Target};
+use crate::{CompileOptions, Device, Error, Target};
 
 pub use interface::{ArrayView, Required};
 pub(crate) use interface::{Artifact, Backend, Built, Lowered, Scheduled, Session, run};
@@ -31,25 +31,37 @@ pub use memory::{Block, HostMemory, Memory, Space};
 pub(crate) use parts::Parts;
 
 /// The back end of a device.
-pub(crate) fn of(options: &CompileOptions) -> Box<dyn Backend> {
-    match options.device {
+///
+/// # Errors
+/// [`Error::Build`] if the device is not there, or nothing that builds for it.
+pub(crate) fn of(options: &CompileOptions) -> Result<Box<dyn Backend>, Error> {
+    Ok(match options.device {
         Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options)),
         Device::Sim => Box::new(sim::Sim::new(options)),
-    }
+        Device::Cuda => {
+            let cuda = cuda::Cuda::new(options)?;
+            cuda.check_compiler()?;
+            Box::new(cuda)
+        }
+    })
 }
 
 /// The back end of a device, which loads libraries that are given instead of building them, and keeps those that it builds if it is asked
 /// to.
+///
+/// # Errors
+/// [`Error::Build`] if the device is not there.
 pub(crate) fn with_libraries(
     options: &CompileOptions,
     libraries: Arc<Libraries>,
-) -> Box<dyn Backend> {
-    match options.device {
+) -> Result<Box<dyn Backend>, Error> {
+    Ok(match options.device {
         Device::Interp => interpreter(),
         Device::Cpu => Box::new(cpu::Cpu::new(options).with_libraries(libraries)),
         Device::Sim => Box::new(sim::Sim::new(options).with_libraries(libraries)),
-    }
+        Device::Cuda => Box::new(cuda::Cuda::new(options)?.with_libraries(libraries)),
+    })
 }
 
 /// The back end that runs graphs.
@@ -61,6 +73,6 @@ pub(crate) fn interpreter() -> Box<dyn Backend> {
 pub(crate) fn of_target(target: Target, options: &CompileOptions) -> Box<dyn Backend> {
     match target {
         Target::Cpu => Box::new(cpu::Cpu::new(options)),
-        Target::Cuda => Box::new(cuda::Cuda::new(options)),
+        Target::Cuda => Box::new(cuda::Writer::new(options)),
     }
 }

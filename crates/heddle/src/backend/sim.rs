@@ -44,6 +44,7 @@ impl Sim {
                     language: Language::Simulated,
                     ..options.build()
                 },
+                gpu: None,
                 verify: options.verify,
             },
             machine,

@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub device: Option<Device>,
     /// The grid of [`Device::Sim`]; `None`: the one that it was compiled for.
     pub grid: Option<Grid>,
+    /// The architecture for [`Device::Cuda`]; `None`: the one that it was compiled for, or the device's.
+    pub arch: Option<String>,
     /// The C compiler, as in [`CompileOptions::compiler`].
     pub compiler: Option<String>,
     /// The place of what is kept, as in [`CompileOptions::cache`].
@@ -68,7 +70,7 @@ impl Program {
             cache: self.options.cache.clone(),
             ..options
         };
-        let backend = backend::with_libraries(&options, libraries.clone());
+        let backend = backend::with_libraries(&options, libraries.clone())?;
         compile_for(&*backend, origin, self.report().load, &options)?;
         for (key, kept) in libraries.all() {
             container.add(Tag::Source, kept.text.into_bytes());
@@ -119,6 +121,7 @@ impl Program {
         let compiling = CompileOptions {
             device: options.device.unwrap_or(compiling.device),
             grid: options.grid.unwrap_or(compiling.grid),
+            arch: options.arch.clone().or(compiling.arch),
             compiler: options.compiler.clone(),
             cache: options.cache.clone(),
             ..compiling
@@ -133,7 +136,7 @@ impl Program {
             unsafe { libraries.insert(Key::from_bytes(*key), library.to_vec()) };
         }
         let structures = tables::read(&container, &module.entry().sig).map_err(broken(path))?;
-        let backend = backend::with_libraries(&compiling, Arc::new(libraries));
+        let backend = backend::with_libraries(&compiling, Arc::new(libraries))?;
         let origin = Origin::Optimized(Arc::new(module));
         let program = compile_for(&*backend, origin, start.elapsed(), &compiling)?;
         Ok(Self {

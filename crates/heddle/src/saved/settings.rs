@@ -17,6 +17,9 @@ pub fn write(options: &CompileOptions) -> String {
     if options.device == Device::Sim {
         line("grid", options.grid.to_string());
     }
+    if let Some(arch) = &options.arch {
+        line("arch", arch.clone());
+    }
     line("optimize", options.optimize.to_string());
     if let Some(threads) = options.threads {
         line("threads", threads.to_string());
@@ -50,6 +53,7 @@ pub fn read(text: &str) -> Result<CompileOptions, SavedError> {
                 options.device = *device.ok_or_else(|| wrong(line))?;
             }
             "grid" => options.grid = number(line, value)?,
+            "arch" if is_name(value) => options.arch = Some(value.to_owned()),
             "optimize" => options.optimize = number(line, value)?,
             "threads" => {
                 let threads = number(line, value)?;
@@ -77,6 +81,12 @@ fn number<T: FromStr>(line: &str, value: &str) -> Result<T, SavedError> {
     value.parse().map_err(|_| wrong(line))
 }
 
+/// Is it a word of letters, digits and underscores?
+fn is_name(value: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=16).contains(&value.len()) && value.chars().all(fits)
+}
+
 fn wrong(line: &str) -> SavedError {
     let shown: String = line.chars().take(80).collect();
     SavedError::Broken(format!("there is no option {shown:?}"))
@@ -90,6 +100,7 @@ mod tests {
     fn options_come_back() {
         let options = CompileOptions {
             device: Device::Interp,
+            arch: Some("sm_90a".into()),
             optimize: false,
             threads: Some(3),
             max_frames: Some(0),
@@ -114,6 +125,7 @@ mod tests {
             "threads 100000",
             "device tpu",
             "pin maybe",
+            "arch --evil",
             "without sleep",
             "colour red",
             "optimize",

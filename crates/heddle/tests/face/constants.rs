@@ -87,7 +87,7 @@ fn load(name: &str, tensor: Tensor) -> Result<Model, Error> {
 /// `row` is folded while the model is read: it has to follow `w`.
 #[test]
 fn all_that_follows_from_a_constant_is_new() {
-    for &device in Device::ALL {
+    for &device in Device::EVERYWHERE {
         for value in [0.5f32, 2.0] {
             let w = Tensor::from_slice(vec![3, 3], &[value; 9]);
             let options = CompileOptions {

@@ -20,7 +20,7 @@ fn @main(%x: f32[2,3], %c: i64[], %v: f32[n]) -> (%y: f32[..], %z: f32[..]) {
 
 #[test]
 fn the_arm_that_misfits_is_an_error_of_its_node() {
-    for &device in Device::ALL {
+    for &device in Device::EVERYWHERE {
         let program = compiled(TEXT, device);
         let run = |c: bool, n: usize| {
             let inputs: Inputs = [

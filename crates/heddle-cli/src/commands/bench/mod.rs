@@ -28,7 +28,7 @@ pub fn bench(args: BenchArgs) -> Result<(), Failure> {
         options,
         ..
     } = commands::prepare_run(&args.program, &args.exec, &args.source, false)?;
-    commands::note_interpreted(program.report(), &args.program.model.path);
+    commands::note(program.report(), &args.program.model.path);
     if args.turns {
         let mut repeat = program.repeat(inputs, &options)?;
         let ready = json!({"compile_s": compile_seconds(&program)});

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use heddle_emit::{Dialect, Emitted};
 use heddle_ir::{Datum, Signature};
+use heddle_runtime::cuda::{DeviceError, Gpu};
 use heddle_runtime::{
-    BuildOptions, Constant, Executable, Pool, PoolOptions, Program, RunError, SessionOptions,
-    Source,
+    BuildError, BuildOptions, Constant, Executable, Pool, PoolOptions, Program, RunError,
+    SessionOptions, Source,
 };
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
@@ -27,11 +28,13 @@ pub(crate) struct Setup {
     pub(crate) pool: PoolOptions,
     pub(crate) session: SessionOptions,
     pub(crate) build: BuildOptions,
+    /// The GPU that programs are built for, in the place of this process.
+    pub(crate) gpu: Option<Gpu>,
     /// Is each program that is made of another one proven sound before it is built?
     pub(crate) verify: bool,
 }
 
-/// A program that worker threads run, or one that simulates a launch.
+/// A program that worker threads run, or one that is launched on a GPU, which may be simulated.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(super) executable: Executable,
@@ -77,15 +80,21 @@ impl Compiled {
             constants: lowered.constants.clone(),
             plan: lowered.layout.plan,
         };
-        let built = Arc::new(Program::build(&source, &setup.build)?);
-        // Programs that share a pool take turns. Those that simulate a launch compete for no cores.
-        let simulates = setup.session.grid.is_some();
-        let pool = match simulates {
-            true => Pool::new(&setup.pool).map(Arc::new),
-            false => Pool::shared_with(&setup.pool),
+        let built = Arc::new(match &setup.gpu {
+            Some(gpu) => {
+                let built = Program::build_for(&source, gpu, &setup.build)?;
+                check_resident(&built, setup)?;
+                built
+            }
+            None => Program::build(&source, &setup.build)?,
+        });
+        // Programs that share a pool take turns. Those that are launched as a grid compete for no cores.
+        let pool = match setup.session.grid {
+            Some(_) => Pool::new(&setup.pool).map(Arc::new),
+            None => Pool::shared_with(&setup.pool),
         };
         let pool = pool.map_err(|e| Error::Internal(format!("no threads: {e}")))?;
-        if simulates {
+        if setup.device == Device::Sim {
             emitted.source = source.text;
         }
         let mut program = lowered.program;
@@ -169,8 +178,8 @@ impl Artifact for Compiled {
     ) -> Option<Result<Arc<dyn Artifact>, Error>> {
         let variant = match kind {
             // A GPU's operators are no tasks that a host dispatches.
-            Baseline::Host if self.setup.device == Device::Sim => {
-                let why = "a simulated GPU runs the control flow itself, whoever launches it";
+            Baseline::Host if self.setup.session.grid.is_some() => {
+                let why = "a GPU runs the control flow itself, whoever launches it";
                 Err(Error::NotCompiled(Interpreted::whole(None, why.into())))
             }
             Baseline::Host => self.on_host(),
@@ -181,6 +190,25 @@ impl Artifact for Compiled {
 
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         Box::new(CpuSession::new(self, options))
+    }
+}
+
+/// That all blocks of a program can be on its device at once: they wait for each other.
+fn check_resident(program: &Program, setup: &Setup) -> Result<(), Error> {
+    let (blocks, threads) = (setup.machine.units(), setup.machine.lanes());
+    let fits = program.resident_blocks(threads).map_err(BuildError::from)?;
+    match (fits, &setup.gpu) {
+        (Some(fits), Some(gpu)) if fits < blocks => {
+            let device = gpu.device.facts().name.clone();
+            Err(BuildError::from(DeviceError::Resident {
+                blocks,
+                threads,
+                fits,
+                device,
+            })
+            .into())
+        }
+        _ => Ok(()),
     }
 }
 

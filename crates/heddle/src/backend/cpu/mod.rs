@@ -44,6 +44,7 @@ impl Cpu {
                 },
                 session: SessionOptions::default(),
                 build: options.build(),
+                gpu: None,
                 verify: options.verify,
             },
         }

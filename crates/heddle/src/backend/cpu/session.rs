@@ -25,6 +25,8 @@ pub(super) struct CpuSession {
     seed: u64,
     /// Bound inputs with their dims.
     bound: Vec<(Tensor, Vec<i64>)>,
+    /// A run has had the bound inputs: a device keeps them.
+    has_bound: bool,
     /// Dims of the caller's arrays that were checked, by this session or another of the program.
     checked: Option<Vec<Vec<i64>>>,
     /// The launch's sizes, for the inputs bound or checked.
@@ -54,6 +56,7 @@ impl CpuSession {
             cancel: options.cancel.clone(),
             seed: options.seed,
             bound: vec![],
+            has_bound: false,
             checked,
             sizes: sizes.unwrap_or_default(),
             unpacked: vec![],
@@ -63,14 +66,26 @@ impl CpuSession {
 
     /// Runs the program on the bound inputs.
     pub(super) fn launch(&mut self) -> Result<Outputs<'_>, Error> {
+        self.run_bound(false)
+    }
+
+    /// The same; `outputs_stay`: on a device that has a memory of its own, until they are asked for.
+    fn run_bound(&mut self, outputs_stay: bool) -> Result<Outputs<'_>, Error> {
         let inputs = self.bound.iter().map(|(tensor, dims)| Input {
             data: tensor.bytes(),
             dims,
         });
-        let (none, limits) = (std::iter::empty(), limits(&self.limits, &self.cancel));
+        let limits = heddle_runtime::RunOptions {
+            same_inputs: std::mem::take(&mut self.has_bound),
+            outputs_stay,
+            ..limits(&self.limits, &self.cancel)
+        };
         self.compiled.spares.supply(&mut self.session);
+        let none = std::iter::empty();
         let outputs = self.session.run_into(inputs, none, &self.sizes, &limits);
-        outputs.map_err(|e| self.compiled.stopped(e))
+        let outputs = outputs.map_err(|e| self.compiled.stopped(e))?;
+        self.has_bound = true;
+        Ok(outputs)
     }
 
     /// Checks arrays unless their dims are those of the run before, and reads sizes off them.
@@ -155,6 +170,7 @@ fn is_packed(bits: usize) -> bool {
 impl Session for CpuSession {
     fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
         self.checked = None;
+        self.has_bound = false;
         let names = check(&self.compiled, args)?;
         let ports = &self.compiled.ports;
         let params = &self.compiled.sig.params;
@@ -174,7 +190,7 @@ impl Session for CpuSession {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        self.launch().map(drop)
+        self.run_bound(true).map(drop)
     }
 
     fn outputs(&mut self) -> Result<Vec<Datum>, Error> {
@@ -188,6 +204,8 @@ impl Session for CpuSession {
             // An empty array may have any other sizes.
             let count = element_count(&dims).ok_or_else(wrong)?;
             let bytes = count * dtype.bits().div_ceil(8);
+            let fetched = session.fetch(i, bytes);
+            fetched.map_err(|e| compiled.stopped(e))?;
             let data = session.last();
             let data = data.data(i).get(..bytes).ok_or_else(wrong)?;
             let data = match is_packed(dtype.bits()) {
@@ -204,7 +222,11 @@ impl Session for CpuSession {
     fn run_on(&mut self, inputs: &[ArrayView<'_>]) -> Result<Vec<Datum>, Error> {
         self.check(inputs)?;
         let inputs = as_inputs(inputs, &self.unpacked);
-        let limits = limits(&self.limits, &self.cancel);
+        let limits = heddle_runtime::RunOptions {
+            outputs_stay: true,
+            ..limits(&self.limits, &self.cancel)
+        };
+        self.has_bound = false;
         self.compiled.spares.supply(&mut self.session);
         let run = (self.session).run_into(inputs, std::iter::empty(), &self.sizes, &limits);
         run.map(drop).map_err(|e| self.compiled.stopped(e))?;
@@ -220,6 +242,7 @@ impl Session for CpuSession {
         self.check_outputs()?;
         let inputs = as_inputs(inputs, &self.unpacked);
         let outputs = outputs.iter_mut().map(|memory| &mut **memory);
+        self.has_bound = false;
         let limits = limits(&self.limits, &self.cancel);
         let run = self.session.run_into(inputs, outputs, &self.sizes, &limits);
         run.map(drop).map_err(|e| self.compiled.stopped(e))

@@ -1,0 +1,297 @@
+//! Programs on the fake CUDA driver: results, growth, limits from outside, lost contexts.
+//!
+//! A program of its own: the driver is looked for once in a process, by the environment. Each test runs its work in a child with the
+//! settings that it needs, and then reads what the driver wrote down.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use heddle::{
+    CancelToken, CompileOptions, Device, Dim, ErrorKind, Inputs, Limit, Machine, Model, Outputs,
+    Program, Remedy, RunOptions, Tensor, Tolerance, Type, compare, compile,
+};
+
+#[path = "../../../tests/fake-cuda/mod.rs"]
+mod fake_cuda;
+
+/// Runs the work of this test in a process with the fake driver, which has these settings; what the driver wrote down. `None` in that process.
+fn in_child(test: &str, settings: &str) -> Option<BTreeMap<String, u64>> {
+    const INSIDE: &str = "HEDDLE_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let settings = format!("log={},{settings}", path.display());
+    fake_cuda::fake().give(&mut child, settings.trim_end_matches(','));
+    let child = child
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{text}");
+    let log = fake_cuda::log(&path);
+    let left = [
+        "mistakes",
+        "unfreed",
+        "modules",
+        "streams",
+        "reservations",
+        "pages",
+    ];
+    for name in left {
+        assert_eq!(log[name], 0, "{name}: {log:?}\n{text}");
+    }
+    Some(log)
+}
+
+fn options() -> CompileOptions {
+    CompileOptions {
+        device: Device::Cuda,
+        verify: true,
+        ..Default::default()
+    }
+}
+
+fn program(text: &str) -> Program {
+    compile(&Model::parse("m", text).unwrap(), &options()).unwrap()
+}
+
+fn outputs(program: &Program, inputs: &Inputs) -> Outputs {
+    let run = program.run(inputs.clone(), &RunOptions::default());
+    run.unwrap().outputs
+}
+
+fn assert_close(own: &Outputs, wanted: &Outputs) {
+    // Sums are in another order.
+    let tolerance = Tolerance {
+        rtol: 1e-5,
+        atol: 1e-5,
+        exact_integers: true,
+        any_float: false,
+    };
+    for (name, want) in wanted {
+        if let Err(differs) = compare(&own[name], want, &tolerance) {
+            panic!("output {name}: {differs}");
+        }
+    }
+}
+
+fn scalar(k: i64) -> Inputs {
+    Inputs::from_iter([("k".to_string(), Tensor::scalar(k).into())])
+}
+
+/// Each named size of the inputs is this one.
+fn sizes(program: &Program, size: u64) -> BTreeMap<String, u64> {
+    let dims = program
+        .signature()
+        .inputs
+        .into_iter()
+        .flat_map(|port| match port.ty {
+            Type::Tensor { dims, .. } => dims.unwrap_or_default(),
+            _ => vec![],
+        });
+    let named = dims.filter_map(|dim| match dim {
+        Dim::Named(name) => Some((name, size)),
+        _ => None,
+    });
+    named.collect()
+}
+
+const LOOP: &str = "fn @main(%k: i64[]) -> (%n: i64[], %y: f32[3]) {
+  %x = const [1.0, 2.0, 3.0]: f32[3]
+  %n, %y = loop %i while lt(%k, 100) carry (%j = %k, %h: f32[3] = %x) {
+    %next = add(%j, 1)
+    continue while lt(%next, 100) carry %next, add(%h, %h)
+  }
+  return %n, %y
+}
+";
+
+/// The programs by hand whose arrays grow need several megabytes nowhere, so that the first granule holds each.
+#[test]
+fn arrays_grow_as_the_interpreter_has_them() {
+    let Some(log) = in_child("arrays_grow_as_the_interpreter_has_them", "") else {
+        for text in [
+            include_str!("../../heddle-emit/tests/programs/growth.heddle"),
+            include_str!("../../heddle-emit/tests/programs/appends.heddle"),
+        ] {
+            let program = program(text);
+            assert!(program.is_whole());
+            let inputs = program.draw(3, &sizes(&program, 5)).unwrap();
+            let wanted = outputs(&program.on_interpreter(), &inputs);
+            for _ in 0..2 {
+                assert_close(&outputs(&program, &inputs), &wanted);
+            }
+        }
+        return;
+    };
+    assert_eq!(log["cuLaunchCooperativeKernel"], 4, "{log:?}");
+}
+
+/// 42 appends of 80,000 bytes: 2, 4, then 3.4 MB of a segment.
+const LARGE: &str = "fn @main(%k: i64[]) -> (%y: f32[?]) {
+  %x = const splat 0.0: f32[0]
+  %many = const splat 1.0: f32[20000]
+  %n, %y = loop while lt(%k, 42) carry (%j = %k, %h: f32[?] = %x) {
+    %next = add(%j, 1)
+    continue while lt(%next, 42) carry %next, concat(%h, mul(%many, cast(%j, to=f32)), axis=0)
+  }
+  return %y
+}
+";
+
+#[test]
+fn a_kernel_is_launched_again_with_more_memory() {
+    let Some(log) = in_child("a_kernel_is_launched_again_with_more_memory", "memory=64M") else {
+        let program = program(LARGE);
+        assert!(program.is_whole());
+        let wanted = outputs(&program.on_interpreter(), &scalar(0));
+        for _ in 0..3 {
+            assert_eq!(outputs(&program, &scalar(0)), wanted);
+        }
+        let held = program.held_bytes();
+        assert!(held >= 42 * 80_000, "{held}");
+        let limited = |bytes| RunOptions {
+            max_memory: Some(bytes),
+            ..Default::default()
+        };
+        let error = program.run(scalar(0), &limited(3 << 20)).unwrap_err();
+        assert_eq!(error.limit(), Some(Limit::Memory), "{error}");
+        assert!(error.to_string().contains("growing arrays need"), "{error}");
+        let error = program.run(scalar(0), &limited(200_000)).unwrap_err();
+        assert_eq!(error.limit(), Some(Limit::Memory), "{error}");
+        // What the device has not ends the run likewise.
+        let error = program.run(scalar(-2000), &RunOptions::default());
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        assert!(error.to_string().contains("does not give"), "{error}");
+        assert_eq!(outputs(&program, &scalar(0)), wanted);
+        return;
+    };
+    // Two in the first run, one in each of the next: memory stays.
+    assert!(log["cuLaunchCooperativeKernel"] >= 2 + 1 + 1, "{log:?}");
+}
+
+#[test]
+fn growth_takes_one_launch_more() {
+    let Some(log) = in_child("growth_takes_one_launch_more", "") else {
+        let program = program(LARGE);
+        for _ in 0..3 {
+            outputs(&program, &scalar(0));
+        }
+        return;
+    };
+    assert_eq!(log["cuLaunchCooperativeKernel"], 2 + 1 + 1, "{log:?}");
+    assert_eq!(log["cuMemCreate"], 2, "{log:?}");
+}
+
+#[test]
+fn programs_are_scheduled_for_the_blocks_that_fit() {
+    let name = "programs_are_scheduled_for_the_blocks_that_fit";
+    if in_child(name, "sms=3,blocks=2,threads=32").is_some() {
+        return;
+    }
+    let options = CompileOptions {
+        machine: Some(Machine::named("h100").unwrap()),
+        ..options()
+    };
+    let text = "fn @main(%x: f32[64,64]) -> (%y: f32[64,64]) {
+  %y = dot(tanh(dot(%x, %x)), %x)
+  return %y
+}
+";
+    let program = compile(&Model::parse("m", text).unwrap(), &options).unwrap();
+    let [note] = &*program.report().notes else {
+        panic!("{:?}", program.report().notes);
+    };
+    assert!(note.contains("132 blocks of 32 threads"), "{note}");
+    assert!(note.contains("6 of them can be on Fake GPU"), "{note}");
+    let inputs = program.draw(1, &BTreeMap::new()).unwrap();
+    let wanted = outputs(&program.on_interpreter(), &inputs);
+    assert_close(&outputs(&program, &inputs), &wanted);
+}
+
+#[test]
+fn runs_are_stopped_from_outside() {
+    let Some(log) = in_child("runs_are_stopped_from_outside", "") else {
+        let program = program(LOOP);
+        let short = RunOptions {
+            timeout: Some(Duration::from_millis(50)),
+            ..Default::default()
+        };
+        let error = program.run(scalar(i64::MIN), &short).unwrap_err();
+        assert_eq!(error.limit(), Some(Limit::Timeout), "{error}");
+        let token = CancelToken::new();
+        let options = RunOptions {
+            cancel: Some(token.clone()),
+            ..Default::default()
+        };
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                token.cancel();
+            });
+            program.run(scalar(i64::MIN), &options).unwrap_err()
+        });
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+        // The next run is right.
+        let y = outputs(&program, &scalar(97));
+        let y = y["y"].as_tensor().unwrap().to_vec::<f32>();
+        assert_eq!(y, Some(vec![8.0, 16.0, 24.0]));
+        return;
+    };
+    assert_eq!(log["cuLaunchCooperativeKernel"], 3, "{log:?}");
+}
+
+/// A program, its constants and its session are in the context that is lost.
+#[test]
+fn a_run_after_a_fault_begins_with_a_new_context() {
+    let name = "a_run_after_a_fault_begins_with_a_new_context";
+    let Some(log) = in_child(name, "fail=cuLaunchCooperativeKernel:2:700") else {
+        let [first, second] = [LOOP, LARGE].map(program);
+        let wanted = outputs(&first, &scalar(90));
+        let error = second.run(scalar(0), &RunOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+        assert_eq!(error.remedy(), Some(Remedy::Report));
+        let text = error.to_string();
+        for words in ["4 blocks of 64 threads", "Fake GPU", "ILLEGAL_ADDRESS"] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert_eq!(outputs(&first, &scalar(90)), wanted);
+        let wanted = outputs(&second.on_interpreter(), &scalar(0));
+        assert_eq!(outputs(&second, &scalar(0)), wanted);
+        return;
+    };
+    assert_eq!(log["cuDevicePrimaryCtxReset_v2"], 1, "{log:?}");
+}
+
+#[test]
+fn sessions_of_a_program_share_its_constants() {
+    let Some(log) = in_child("sessions_of_a_program_share_its_constants", "") else {
+        let text = "fn @main(%x: f32[2]) -> (%y: f32[2]) {
+  %w = const [3.0, 5.0]: f32[2]
+  return mul(%x, %w)
+}
+";
+        let program = program(text);
+        let x = Tensor::from_slice(vec![2], &[2f32, 4.0]);
+        let inputs = Inputs::from_iter([("x".to_string(), x.into())]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5 {
+                        let y = outputs(&program, &inputs);
+                        let y = y["y"].as_tensor().unwrap().to_vec::<f32>();
+                        assert_eq!(y, Some(vec![6.0, 20.0]));
+                    }
+                });
+            }
+        });
+        return;
+    };
+    assert_eq!(log["cuModuleLoadData"], 1, "{log:?}");
+}

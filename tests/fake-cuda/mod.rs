@@ -1,0 +1,83 @@
+//! The fake CUDA driver and compiler (`libcuda.cpp`, `nvrtc.cpp`), built for tests by the system's C++ compiler.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where both libraries are.
+pub struct Fake {
+    /// The driver.
+    pub libcuda: PathBuf,
+    /// The same without a function that old drivers lack.
+    pub old_libcuda: PathBuf,
+    /// The compiler.
+    pub nvrtc: PathBuf,
+}
+
+/// The libraries, which are built once for each version of their text.
+pub fn fake() -> &'static Fake {
+    static FAKE: OnceLock<Fake> = OnceLock::new();
+    FAKE.get_or_init(|| {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fake-cuda");
+        let here = here.canonicalize().expect("the folder of the fake driver");
+        let sim = here.join("../../crates/heddle-runtime/include/sim.h");
+        let build = |source: &str, name: &str, flag: &str| {
+            let source = here.join(source);
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            let product = folder.join(name);
+            let time = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+            if time(&product) > time(&source) {
+                return product;
+            }
+            // Other test programs may build it at the same time.
+            let own = tempfile::NamedTempFile::new_in(folder).expect("a file in the target folder");
+            let compiled = Command::new("g++")
+                .args(["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", flag])
+                .args([
+                    "-fvisibility=hidden",
+                    "-U_FORTIFY_SOURCE",
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                ])
+                .arg(&source)
+                .arg("-o")
+                .arg(own.path())
+                .arg("-ldl")
+                .status();
+            assert!(compiled.is_ok_and(|s| s.success()), "{name} is not built");
+            own.persist(&product).expect("it is moved to its place");
+            product
+        };
+        Fake {
+            libcuda: build("libcuda.cpp", "libfakecuda.so", "-DNEW"),
+            old_libcuda: build("libcuda.cpp", "libfakecuda-old.so", "-DOLD"),
+            nvrtc: build(
+                "nvrtc.cpp",
+                "libfakenvrtc.so",
+                &format!("-DSIM_H=\"{}\"", sim.display()),
+            ),
+        }
+    })
+}
+
+impl Fake {
+    /// Has a process use them.
+    pub fn give(&self, command: &mut Command, settings: &str) {
+        command
+            .env("HEDDLE_LIBCUDA", &self.libcuda)
+            .env("HEDDLE_NVRTC", &self.nvrtc)
+            .env("HEDDLE_FAKE_CUDA", settings);
+    }
+}
+
+/// What the fake driver wrote at the end of a process: numbers by their names.
+pub fn log(path: &Path) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(path).expect("the fake driver's log");
+    let pairs = text.split([',', '\n']).filter_map(|item| {
+        let (name, number) = item.trim().rsplit_once(' ')?;
+        Some((name.replace("left ", ""), number.parse().ok()?))
+    });
+    pairs.collect()
+}
