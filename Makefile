@@ -3,7 +3,7 @@
 # make wheel-aarch64  the same for aarch64, in target/wheels-aarch64, tried on an emulated processor
 # make wheel-free-threaded PYTHON_FREE_THREADED=python3.14t  the same for a CPython without GIL, with the tests of the package
 # make test           everything that is tested, in 45 to 65 minutes on 2 cores
-# make test-gpu       models, cases and random programs on simulated GPUs
+# make test-gpu       models, cases and random programs on simulated GPUs, cases through a fake CUDA driver
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
@@ -46,7 +46,7 @@ test: setup
 
 test-gpu: setup
 	$(VENV)/bin/python scripts/run_stages.py build onnx-dump corpus-dump models-dump \
-	  gpu-random gpu-models gpu-corpus gpu-onnx
+	  gpu-random gpu-models gpu-corpus gpu-cuda gpu-onnx
 
 zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }

@@ -30,6 +30,11 @@ SAMPLE = " ".join(f"{CORPUS}/cases/{name}" for name in (
     "nest_recursion_in_loop_recursive", "nest_scan_in_recursion_recursive",
     "even_odd_mutually_recursive", "tree_sum_and_depth_recursive", "quicksort_recursive",
     "loop_grows_by_concat", "sequence_folded_by_loop"))
+# A few of these, for the device `cuda` on the driver of tests.
+FEW = " ".join(f"{CORPUS}/cases/{name}" for name in (
+    "loop_while", "if_in_loop_in_loop_bubble_sort", "nest_recursion_in_loop_recursive",
+    "loop_grows_by_concat"))
+FAKE = f"{PYTHON} scripts/fake_cuda.py"
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -61,6 +66,7 @@ STAGES = {
     "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
     "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
+    "fake-cuda": f"{QUICK} {FAKE} {HEDDLE} test {FEW} --device cuda --verify",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors --heddle {HEDDLE}",
     "demo": f"{PYTHON} scripts/demo.py --heddle {HEDDLE}",
@@ -72,6 +78,7 @@ NAMED_ONLY = {
     "gpu-random": "env HEDDLE_SIMULATED=500 cargo test --workspace --test emit simulated",
     "gpu-models": f"{HEDDLE} test {MODELS} {SIM}",
     "gpu-corpus": f"{HEDDLE} test {CORPUS}/cases {SIM} --sim seed=2,warp=64",
+    "gpu-cuda": f"{QUICK} {FAKE} {HEDDLE} test {CORPUS}/cases --device cuda --verify --timeout 60",
     "gpu-onnx": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt {SIM} --sim blocks=3,seed=3",
     "wheel-aarch64": f"{PYTHON} scripts/check_aarch64.py target/aarch64",
     "wheel-free-threaded": f"{PYTHON} scripts/check_python.py target/wheels-free-threaded free-threaded",

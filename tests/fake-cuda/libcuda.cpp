@@ -497,11 +497,13 @@ API int cuModuleLoadData(void **handle, const void *image) {
   memcpy(&bytes, (const char *)image + 8, 8);
   memcpy(&arch, (const char *)image + 16, 8);
   if (arch != setting("arch")) return NO_BINARY_FOR_GPU;
-  int file = memfd_create("cubin", MFD_CLOEXEC);
+  /* The loader knows libraries by their names, so that each has to have one of its own. */
+  char path[] = "/tmp/fake-cubin-XXXXXX";
+  int file = mkstemp(path);
   if (file < 0 || write(file, (const char *)image + HEADER, bytes) != (ssize_t)bytes) return INVALID_IMAGE;
-  std::string path = "/proc/self/fd/" + std::to_string(file);
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   close(file);
+  unlink(path);
   if (!library) {
     mistake(function, dlerror());
     return INVALID_IMAGE;

@@ -81,3 +81,41 @@ pub fn log(path: &Path) -> BTreeMap<String, u64> {
     });
     pairs.collect()
 }
+
+/// The driver was used rightly, and has all back that it gave.
+pub fn assert_clean(log: &BTreeMap<String, u64>) {
+    let left = [
+        "mistakes",
+        "unfreed",
+        "modules",
+        "streams",
+        "reservations",
+        "pages",
+    ];
+    for name in left {
+        assert_eq!(log[name], 0, "{name}: {log:?}");
+    }
+}
+
+/// Runs the work of this test in a process with the fake driver, which has these settings; what the driver wrote down. `None` in that process.
+pub fn in_child(test: &str, settings: &str) -> Option<BTreeMap<String, u64>> {
+    const INSIDE: &str = "HEDDLE_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    let settings = format!("log={},{settings}", path.display());
+    fake().give(&mut child, settings.trim_end_matches(','));
+    let child = child
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{text}");
+    let log = self::log(&path);
+    assert_clean(&log);
+    Some(log)
+}

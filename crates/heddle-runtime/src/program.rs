@@ -114,7 +114,7 @@ impl Program {
         let constants = source.constants.clone();
         let kernel = Kernel::new(&gpu.device, &gpu.arch, cubin, constants);
         let name = source.name.clone();
-        let about = kernel.load()?.about()?.ok_or(BuildError::Symbol {
+        let about = kernel.about()?.ok_or(BuildError::Symbol {
             name,
             symbol: "heddle_program",
         })?;

@@ -79,7 +79,7 @@ pub use options::{
     Baseline, CompileOptions, Device, MAX_THREADS, Pin, RunOptions, Target, Tune, Weights,
     add_compiler,
 };
-pub use pipeline::compile;
+pub use pipeline::{check_device, compile};
 pub use remedy::{Limit, Remedy};
 pub use repeat::Repeat;
 pub use report::{Interpreted, Report, StageTimes, Uncompiled};

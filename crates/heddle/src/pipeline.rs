@@ -53,6 +53,15 @@ pub(crate) enum Origin {
     Optimized(Arc<Module>),
 }
 
+/// That the device of these options is there, with what builds programs for it, where that is looked for before a model is compiled.
+///
+/// # Errors
+///
+/// An error of kind [`Device`](crate::ErrorKind::Device).
+pub fn check_device(options: &CompileOptions) -> Result<(), Error> {
+    backend::of(options).map(drop)
+}
+
 /// Compiles a model: optimises the graph and prepares it for the device.
 pub fn compile(model: &Model, options: &CompileOptions) -> Result<Program, Error> {
     let program = compile_module(model.module.clone(), model.load_time(), options)?;

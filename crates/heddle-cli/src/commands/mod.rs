@@ -166,6 +166,16 @@ pub fn load(
     };
     let model = Model::load(path, &options)?;
     let options = CompileOptions {
+        optimize: !exec.compiling.no_opt && !exec.f64,
+        max_frames: exec.max_frames,
+        ..device_options(exec)
+    };
+    Ok((model, options))
+}
+
+/// The command line's options of compiling, with its device.
+pub fn device_options(exec: &Exec) -> CompileOptions {
+    CompileOptions {
         device: match exec.device {
             DeviceArg::Interp => Device::Interp,
             DeviceArg::Cpu => Device::Cpu,
@@ -174,11 +184,8 @@ pub fn load(
         },
         grid: exec.sim.unwrap_or_default(),
         arch: exec.arch.clone(),
-        optimize: !exec.compiling.no_opt && !exec.f64,
-        max_frames: exec.max_frames,
         ..compile_options(&exec.compiling)
-    };
-    Ok((model, options))
+    }
 }
 
 /// The command line's options of compiling.

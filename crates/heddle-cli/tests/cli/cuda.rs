@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::fake_cuda::{Fake, fake, log};
+use crate::fake_cuda::{Fake, assert_clean, fake, log};
 use crate::setup::{Array, DOUBLER, Done, Scratch, doubler_inputs};
 
 fn doubler() -> Scratch {
@@ -30,18 +30,7 @@ fn on_fake(s: &Scratch, args: &str, settings: &str) -> Done {
 
 /// The driver was used rightly, and has all back that it gave.
 fn nothing_is_left(s: &Scratch) {
-    let log = log(&s.path("log"));
-    let left = [
-        "mistakes",
-        "unfreed",
-        "modules",
-        "streams",
-        "reservations",
-        "pages",
-    ];
-    for name in left {
-        assert_eq!(log[name], 0, "{name}: {log:?}");
-    }
+    assert_clean(&log(&s.path("log")));
 }
 
 const RUN: &str = "run m.heddle -i in.npz --device cuda";
@@ -67,15 +56,17 @@ fn runs_in_a_row_copy_their_inputs_once() {
     assert_eq!(on_fake(&s, bench, "").json()["device"], "cuda");
     nothing_is_left(&s);
     let log = log(&s.path("log"));
-    let (launches, copies) = (log["cuLaunchCooperativeKernel"], log["cuMemcpyHtoDAsync_v2"]);
+    let (launches, copies) = (
+        log["cuLaunchCooperativeKernel"],
+        log["cuMemcpyHtoDAsync_v2"],
+    );
     assert!(launches >= 5, "{log:?}");
     // Constants and their addresses, the inputs, the arguments of launches.
     let constants = log["cuMemAlloc_v2"];
     assert!(copies <= constants + 3, "{launches} launches: {log:?}");
     on_fake(&s, &format!("{bench} --compare trace"), "").ok();
     nothing_is_left(&s);
-    on_fake(&s, &format!("{bench} --compare host"), "")
-        .fails(4, &["runs the control flow itself"]);
+    on_fake(&s, &format!("{bench} --compare host"), "").fails(4, &["runs the control flow itself"]);
 }
 
 #[test]
@@ -99,6 +90,8 @@ fn cases_and_saved_programs_run() {
 #[test]
 fn a_missing_or_unfit_device_is_named_with_the_remedy() {
     let s = doubler();
+    crate::suite::case(&s, "a", "neg", -1.0);
+    s.heddle("compile m.heddle --save m.hprog").ok();
     let cpu = "--device cpu runs models without a GPU";
     let with = |cuda: &Path, nvrtc: &Path, settings: &str, args: &str| {
         s.heddle_with(args, |command| {
@@ -116,29 +109,62 @@ fn a_missing_or_unfit_device_is_named_with_the_remedy() {
         nvrtc,
     } = fake();
     let none = Path::new("/bogus/library.so");
-    with(none, nvrtc, "", RUN).fails(7, &["no CUDA driver", "/bogus/library.so", "HEDDLE_LIBCUDA", cpu]);
-    with(old_libcuda, nvrtc, "driver=10010", RUN)
-        .fails(7, &["for CUDA 10.1", "no function `cuMemCreate`", "too old", cpu]);
-    with(libcuda, none, "", RUN)
-        .fails(7, &["no NVRTC", "/bogus/library.so", "CUDA_HOME", "HEDDLE_NVRTC", cpu]);
+    with(none, nvrtc, "", RUN).fails(
+        7,
+        &["no CUDA driver", "/bogus/library.so", "HEDDLE_LIBCUDA", cpu],
+    );
+    with(old_libcuda, nvrtc, "driver=10010", RUN).fails(
+        7,
+        &["for CUDA 10.1", "no function `cuMemCreate`", "too old", cpu],
+    );
+    with(libcuda, none, "", RUN).fails(
+        7,
+        &[
+            "no NVRTC",
+            "/bogus/library.so",
+            "CUDA_HOME",
+            "HEDDLE_NVRTC",
+            cpu,
+        ],
+    );
     for (settings, words) in [
         ("devices=0", "finds no device"),
         ("cooperative=0", "has no cooperative launches"),
         ("mapping=0", "whose addresses are reserved"),
         ("blocks=0", "0 of them can be on Fake GPU at once"),
-        ("fail=cuInit:1:3", "cuInit failed with status 3: CUDA_ERROR_NOT_INITIALIZED"),
-        ("fail=cuDevicePrimaryCtxRetain:1:101", "cuDevicePrimaryCtxRetain failed"),
+        (
+            "fail=cuInit:1:3",
+            "cuInit failed with status 3: CUDA_ERROR_NOT_INITIALIZED",
+        ),
+        (
+            "fail=cuDevicePrimaryCtxRetain:1:101",
+            "cuDevicePrimaryCtxRetain failed",
+        ),
     ] {
         with(libcuda, nvrtc, settings, RUN).fails(7, &[words, cpu]);
     }
     for (arch, words) in [
-        ("sm_12", "does not build for `sm_12`; it builds for sm_75, sm_80"),
+        (
+            "sm_12",
+            "does not build for `sm_12`; it builds for sm_75, sm_80",
+        ),
         ("hopper", "does not build for `hopper`"),
-        ("sm_80", "a program for sm_80 does not run on Fake GPU, which is sm_90"),
+        (
+            "sm_80",
+            "a program for sm_80 does not run on Fake GPU, which is sm_90",
+        ),
     ] {
         with(libcuda, nvrtc, "", &format!("{RUN} --arch {arch}")).fails(7, &[words, cpu]);
     }
     with(libcuda, nvrtc, "", &format!("{RUN} --arch sm_90")).ok();
+    for command in [
+        "check m.heddle -i in.npz --expect want.npz --device cuda",
+        "bench m.heddle -i in.npz --device cuda",
+        "test . --device cuda",
+        "run m.hprog -i in.npz --device cuda",
+    ] {
+        with(none, nvrtc, "", command).fails(7, &["no CUDA driver", cpu]);
+    }
     s.heddle("run m.heddle -i in.npz --arch sm_90")
         .fails(2, &["--arch", "--device cuda"]);
 }
@@ -155,7 +181,11 @@ fn a_text_that_the_compiler_rejects_comes_with_its_log() {
     });
     run.fails(
         6,
-        &["NVRTC 12.4", "compilation failed", "identifier \"sesame\" is undefined"],
+        &[
+            "NVRTC 12.4",
+            "compilation failed",
+            "identifier \"sesame\" is undefined",
+        ],
     );
     // The cache has nothing of it, and then the program, for which no compiler is asked.
     for reject in ["", "reject"] {
@@ -217,7 +247,11 @@ fn a_fault_of_the_device_is_told_with_what_is_known() {
     let s = doubler();
     on_fake(&s, RUN, "fail=cuLaunchCooperativeKernel:1:719").fails(
         70,
-        &["a launch of", "blocks of 64 threads on Fake GPU", "CUDA_ERROR_LAUNCH_FAILED"],
+        &[
+            "a launch of",
+            "blocks of 64 threads on Fake GPU",
+            "CUDA_ERROR_LAUNCH_FAILED",
+        ],
     );
     // The next one has a new context.
     crate::suite::case(&s, "cases/a", "neg", -1.0);

@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod check;
+mod cuda;
 mod defaults;
 mod entries;
 mod errors;
@@ -19,5 +20,6 @@ mod simulated;
 mod suite;
 mod weights;
 
+#[allow(dead_code)] // Tests of this crate use a part of it.
 #[path = "../../../../tests/fake-cuda/mod.rs"]
 mod fake_cuda;

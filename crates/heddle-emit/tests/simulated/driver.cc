@@ -10,7 +10,10 @@ int main() {
       output.data = out;
       heddle_error error = {};
       uint32_t cancel = 0;
+      heddle_unit units[4] = {};
+      heddle_sync sync = {};
       heddle_env env = {};
+      env.units = units, env.sync = &sync;
       env.outputs = &output, env.error = &error, env.cancel = &cancel, env.arguments = &simulation;
       heddle_main(&env, 0, 1);
       printf("%d %lld %lld\n", simulation.finding, (long long)simulation.line, (long long)out[0]);

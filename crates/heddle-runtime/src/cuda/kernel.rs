@@ -1,7 +1,7 @@
 //! A program on a device: its cubin, its kernel, and its constants, which are uploaded once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, RwLockReadGuard, Weak};
 
 use super::device::{Context, Device, DeviceBuffer, lock};
 use super::driver::{KernelHandle, ModuleHandle, status};
@@ -44,28 +44,41 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
+    /// The program in the device's context, which stays as it is while the guard lives.
+    pub(crate) fn load(&self) -> Result<(Arc<Loaded>, RwLockReadGuard<'_, ()>), DeviceError> {
+        loop {
+            // Making a context waits for all that use the one before.
+            let context = self.device.context()?;
+            let using = self.device.using();
+            if !context.is_lost() {
+                return Ok((self.loaded_into(&context)?, using));
+            }
+        }
     }
 
-    /// The program in the device's context.
-    pub(crate) fn load(&self) -> Result<Arc<Loaded>, DeviceError> {
-        let context = self.device.context()?;
+    /// The program in a context.
+    fn loaded_into(&self, context: &Arc<Context>) -> Result<Arc<Loaded>, DeviceError> {
         let mut loaded = lock(&self.loaded);
         if let Some(there) = loaded.as_ref()
-            && Arc::ptr_eq(&there.context, &context)
+            && Arc::ptr_eq(&there.context, context)
         {
             return Ok(there.clone());
         }
         *loaded = None;
-        let there = Arc::new(self.load_into(&context)?);
+        let there = Arc::new(self.load_into(context)?);
         *loaded = Some(there.clone());
         Ok(there)
     }
 
+    /// The program's counts; `None` if it states none.
+    pub(crate) fn about(&self) -> Result<Option<About>, DeviceError> {
+        let (loaded, _using) = self.load()?;
+        loaded.about()
+    }
+
     /// Blocks that can be on the device at once.
     pub(crate) fn resident(&self, threads: usize) -> Result<usize, DeviceError> {
-        let loaded = self.load()?;
+        let (loaded, _using) = self.load()?;
         let _entered = loaded.context.enter()?;
         let driver = &loaded.context.driver;
         let each = driver.blocks_at_once(loaded.kernel, threads);
@@ -120,7 +133,7 @@ impl Loaded {
     }
 
     /// The program's counts; `None` if it states none.
-    pub(crate) fn about(&self) -> Result<Option<About>, DeviceError> {
+    fn about(&self) -> Result<Option<About>, DeviceError> {
         let context = &self.context;
         let stream = context.stream()?;
         let _entered = context.enter()?;

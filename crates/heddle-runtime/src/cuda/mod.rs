@@ -26,7 +26,7 @@ pub(crate) use build::build;
 pub(crate) use device::{Context, DeviceBuffer};
 pub use device::{Device, Facts};
 pub use error::{DeviceError, Failed};
-pub(crate) use kernel::Kernel;
+pub(crate) use kernel::{Kernel, Loaded};
 pub(crate) use launch::{Arguments, Ended, Launcher, Until, pointer};
 pub use nvrtc::Nvrtc;
 pub(crate) use segments::{DeviceSegments, Shortage};

@@ -183,7 +183,7 @@ impl Nvrtc {
         // SAFETY: it reads so many texts.
         let compiled = unsafe { (self.table.compile)(program.handle, count, pointers.as_ptr()) };
         if let Err(error) = check("nvrtcCompileProgram", compiled) {
-            let log = program.bytes(self.table.log_size, self.table.log);
+            let log = program.bytes("nvrtcGetProgramLog", self.table.log_size, self.table.log);
             let log = log.unwrap_or_default();
             let log = String::from_utf8_lossy(&log);
             return Err(Rejected {
@@ -191,7 +191,7 @@ impl Nvrtc {
                 log: log.trim_end_matches('\0').to_owned(),
             });
         }
-        let cubin = program.bytes(self.table.cubin_size, self.table.cubin);
+        let cubin = program.bytes("nvrtcGetCUBIN", self.table.cubin_size, self.table.cubin);
         cubin.map_err(failed)
     }
 }
@@ -206,15 +206,16 @@ impl Building<'_> {
     /// What a pair of functions gives: the size, and the bytes.
     fn bytes(
         &self,
+        name: &'static str,
         size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
         get: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
     ) -> Result<Vec<u8>, Failed> {
         let mut bytes = 0;
         // SAFETY: it writes one number.
-        check("nvrtcGet…Size", unsafe { size(self.handle, &mut bytes) })?;
+        check(name, unsafe { size(self.handle, &mut bytes) })?;
         let mut content = vec![0u8; bytes];
         // SAFETY: it writes as many bytes as it said.
-        check("nvrtcGet…", unsafe {
+        check(name, unsafe {
             get(self.handle, content.as_mut_ptr().cast())
         })?;
         Ok(content)

@@ -12,7 +12,7 @@ use super::{Input, Outputs, POISON, RunOptions, Session};
 use crate::abi::code;
 use crate::cancel::CancelToken;
 use crate::cuda::{
-    Arguments, Context, DeviceBuffer, DeviceError, DeviceSegments, Ended, Kernel, Launcher,
+    Arguments, Context, DeviceBuffer, DeviceError, DeviceSegments, Ended, Kernel, Launcher, Loaded,
     Shortage, Until, pointer,
 };
 use crate::error::{Fault, RunError};
@@ -35,11 +35,11 @@ pub(super) struct OnDevice {
 }
 
 impl OnDevice {
-    fn new(kernel: &Kernel, plan: &Plan, grid: Grid, words: usize) -> Result<Self, DeviceError> {
-        let loaded = kernel.load()?;
+    fn new(loaded: &Arc<Loaded>, plan: &Plan, grid: Grid) -> Result<Self, DeviceError> {
+        let words = plan.sizes() + heddle_abi::plan::EXTRA_SIZES;
         let (inputs, outputs) = (plan.inputs.len(), plan.outputs.len());
         let launcher = Launcher::new(
-            &loaded,
+            loaded,
             grid.blocks as usize,
             (inputs, outputs),
             (words, plan.table.len()),
@@ -224,16 +224,13 @@ impl Session {
         let limits = self.limits(options);
         let pool = self.pool.clone();
         let _leased = super::lease(&pool, self.last, options, deadline)?;
-        let context = kernel.device().context()?;
-        let _using = kernel.device().using();
-
-        let words = plan.sizes() + heddle_abi::plan::EXTRA_SIZES;
+        let (loaded, _using) = kernel.load()?;
         let known = self.device.take();
-        let known = known.filter(|there| Arc::ptr_eq(there.context(), &context));
+        let known = known.filter(|there| Arc::ptr_eq(there.context(), &loaded.context));
         let there = match known {
             Some(there) => self.device.insert(there),
             None => {
-                let new = OnDevice::new(kernel, plan, grid, words)?;
+                let new = OnDevice::new(&loaded, plan, grid)?;
                 self.device.insert(Box::new(new))
             }
         };

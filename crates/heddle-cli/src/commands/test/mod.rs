@@ -26,6 +26,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Runs cases and says which passed; fails if one did not that should, or one did that should not.
 pub fn test(args: TestArgs) -> Result<(), Failure> {
     commands::check_device(&args.exec)?;
+    // Not once for each case.
+    heddle::check_device(&commands::device_options(&args.exec))?;
     let known = args.known.as_deref().map(Known::read).transpose()?;
     let cases = case::find(&args.dirs)?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
