@@ -76,10 +76,9 @@ fn assert_same(one: &Program, other: &Program) {
 fn bare(trusted: bool) -> OpenOptions {
     OpenOptions {
         trusted,
-        device: None,
-        grid: None,
         compiler: Some("none-such".into()),
         cache: CacheChoice::Off,
+        ..Default::default()
     }
 }
 
