@@ -54,6 +54,8 @@ pub(crate) struct Arguments<'a> {
     pub(crate) segments: &'a DeviceSegments,
     pub(crate) max_depth: i64,
     pub(crate) max_iterations: i64,
+    /// The point at which the program goes on; 0: it begins.
+    pub(crate) point: u32,
 }
 
 /// What ends a launch from outside.
@@ -184,8 +186,14 @@ impl Launcher {
         let context = self.context();
         let driver = &context.driver;
         let _entered = context.enter()?;
+        let point = given.point.to_ne_bytes();
+        let to = self.control.address() + std::mem::offset_of!(Sync, point) as u64;
         let enqueued = driver
             .fill(self.control.address(), 0, places.outputs, stream)
+            .and_then(|()| match given.point {
+                0 => Ok(()),
+                _ => driver.copy_in(&[(to, &point)], stream),
+            })
             .and_then(|()| driver.launch(self.loaded.kernel, (blocks, threads), stream, &env))
             .and_then(|()| {
                 let from = self.control.address() + places.error as u64;

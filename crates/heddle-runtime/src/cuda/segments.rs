@@ -86,18 +86,24 @@ impl DeviceSegments {
         Ok(())
     }
 
-    /// Maps the first bytes of a segment.
-    pub(crate) fn grow(&mut self, segment: usize, bytes: u64, limit: u64) -> Result<(), Shortage> {
+    /// Maps the first bytes of a segment. `false` if what all segments held is lost.
+    pub(crate) fn grow(
+        &mut self,
+        segment: usize,
+        bytes: u64,
+        limit: u64,
+    ) -> Result<bool, Shortage> {
         let have = self.committed[segment] as u64;
         if bytes <= have {
-            return Ok(());
+            return Ok(true);
         }
         if bytes > 1 << self.slot_bits && bytes <= limit {
             // The run begins anew, so that what the segments hold is not needed.
             self.release();
             self.asked = u64::BITS - (bytes - 1).leading_zeros();
             self.begin(limit)?;
-            return self.grow(segment, bytes, limit);
+            self.grow(segment, bytes, limit)?;
+            return Ok(false);
         }
         let granule = self.context.granule as u64;
         let others = self.mapped() - have;
@@ -113,7 +119,8 @@ impl DeviceSegments {
                 .map(segment, have, least)
                 .map_err(|e| short(e, others + least)),
             mapped => mapped.map_err(|e| short(e, others + least)),
-        }
+        }?;
+        Ok(true)
     }
 
     /// Bytes of all segments.

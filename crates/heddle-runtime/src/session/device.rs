@@ -8,7 +8,7 @@ use std::time::Instant;
 use heddle_abi::Plan;
 
 use super::memory::Memory;
-use super::{Input, Outputs, POISON, RunOptions, Session};
+use super::{Input, Outputs, POISON, RunOptions, Session, Stops};
 use crate::abi::code;
 use crate::cancel::CancelToken;
 use crate::cuda::{
@@ -117,7 +117,8 @@ impl OnDevice {
         Ok(())
     }
 
-    /// Launches the program, again from the beginning where a growing array needs more memory: programs read their inputs only.
+    /// Launches the program, and again where a growing array needs more memory: at that point, or, if the program cannot go on
+    /// there, from the beginning, as programs read their inputs only.
     fn run_again(
         &mut self,
         memory: &Memory,
@@ -125,7 +126,10 @@ impl OnDevice {
         room: u64,
         options: &RunOptions<'_>,
         deadline: Option<Instant>,
+        stops: &mut Stops,
     ) -> Result<(), RunError> {
+        *stops = Stops::default();
+        let mut point = 0;
         self.segments.begin(room).map_err(|e| match e {
             Shortage::Limit { needed } => RunError::MemoryLimit {
                 needed,
@@ -143,6 +147,7 @@ impl OnDevice {
                 segments: &self.segments,
                 max_depth: memory.depth(),
                 max_iterations: options.max_iterations,
+                point,
             };
             let until = Until {
                 deadline,
@@ -162,7 +167,11 @@ impl OnDevice {
                 }
                 code::CANCELLED => return Err(RunError::Cancelled),
                 code::SEGMENT => match self.grow(values, room) {
-                    Ok(()) => continue,
+                    Ok(next) => {
+                        point = next;
+                        stops.count(point);
+                        continue;
+                    }
                     Err(Shortage::Limit { needed }) => Fault::Memory {
                         needed: most(needed),
                         limit: most(room),
@@ -178,15 +187,22 @@ impl OnDevice {
         }
     }
 
-    /// Maps what a kernel asked for as it ended: the segment, and its bytes.
-    fn grow(&mut self, [segment, bytes]: [i64; 2], room: u64) -> Result<(), Shortage> {
-        let segment = usize::try_from(segment).ok();
+    /// Maps what a kernel asked for as it ended. Gives the point at which it goes on, 0 for the beginning.
+    fn grow(&mut self, values: [i64; 2], room: u64) -> Result<u32, Shortage> {
+        let Fault::Segment {
+            slot,
+            needed,
+            point,
+        } = Fault::new(code::SEGMENT, values)
+        else {
+            return Err(Shortage::Limit { needed: u64::MAX });
+        };
+        let bytes = u64::try_from(needed).unwrap_or(u64::MAX);
+        let segment = usize::try_from(slot).ok();
         let segment = segment.filter(|segment| *segment < self.segments.committed.len());
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        match segment {
-            Some(segment) => self.segments.grow(segment, bytes, room),
-            None => Err(Shortage::Limit { needed: bytes }),
-        }
+        let segment = segment.ok_or(Shortage::Limit { needed: bytes })?;
+        let stays = self.segments.grow(segment, bytes, room)?;
+        Ok(if stays { point } else { 0 })
     }
 
     /// Bytes of an output of the last run that may be copied, and their address.
@@ -255,7 +271,7 @@ impl Session {
         }
         let room = limits.max_memory.saturating_sub(there.planned() as u64);
         let launched = Instant::now();
-        there.run_again(memory, grid, room, options, deadline)?;
+        there.run_again(memory, grid, room, options, deadline, &mut self.stops)?;
         self.last = launched.elapsed();
         for (output, raw) in memory.raw_outputs.iter_mut().enumerate() {
             there.launcher.read_output(output, raw);

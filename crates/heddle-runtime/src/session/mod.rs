@@ -132,6 +132,16 @@ pub struct Stops {
     pub anew: u32,
 }
 
+impl Stops {
+    /// Counts a launch that goes on at a point, or begins anew if that is 0.
+    fn count(&mut self, point: u32) {
+        match point {
+            0 => self.anew += 1,
+            _ => self.resumed += 1,
+        }
+    }
+}
+
 impl Session {
     /// A session that runs on the pool. Memory is allocated by the first run.
     pub fn new(program: Arc<Program>, pool: Arc<Pool>, options: SessionOptions) -> Session {
@@ -442,10 +452,7 @@ impl<'s> Staged<'s, '_> {
                             return Err(RunError::Program { fault, site });
                         }
                     }
-                    match point {
-                        0 => self.stops.anew += 1,
-                        _ => self.stops.resumed += 1,
-                    }
+                    self.stops.count(point);
                     self.sync.point.store(point, Ordering::Relaxed);
                     self.error.code.store(0, Ordering::Relaxed);
                     self.point_to_segments();
