@@ -239,5 +239,5 @@ fn lines_of_the_text_have_a_node() {
 #[test]
 fn a_simulated_program_needs_a_grid() {
     let error = run(0, None).unwrap_err().to_string();
-    assert!(error.contains("needs a grid"), "{error}");
+    assert!(error.contains("launched as a grid"), "{error}");
 }
