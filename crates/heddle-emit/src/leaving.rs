@@ -100,6 +100,13 @@ impl Writer<'_> {
     /// Behind the variables' definitions.
     pub(crate) fn resume(&mut self) {
         if self.left().is_some() {
+            self.text.line(
+                "int64_t lacking = 0, left_at = 0; /* bytes, and where the program goes on */",
+            );
+            self.text.line("uint32_t lacking_site = 0;");
+            self.text.line("const void *lacking_place = 0;");
+            self.text
+                .line("(void)lacking, (void)left_at, (void)lacking_site, (void)lacking_place;");
             self.text.line("if (env->sync->point) goto resume;");
         }
     }
@@ -116,11 +123,30 @@ impl Writer<'_> {
         }
     }
 
-    /// Behind everything: takes over the variables of the last launch, and goes on where it left.
-    pub(crate) fn resumes(&mut self) {
-        let Some(word) = self.left() else {
+    /// Behind everything: keeps the variables and ends the launch; and takes over those of the last launch, and goes on where it left.
+    pub(crate) fn leaves_and_resumes(&mut self) {
+        let (Some(word), Some(lanes)) = (self.left(), &self.dialect.lanes) else {
             return;
         };
+        let kept = self.kept_between_launches();
+        if self.leaving.places > 0 {
+            self.text.line("");
+            self.text.line("leave:;");
+            self.text
+                .line(format!("if (worker == 0 && {} == 0) {{", lanes.index));
+            let values: Vec<_> = kept.iter().map(|(_, name)| name.as_str()).collect();
+            self.text.line(format!(
+                "const struct heddle_left left = {{{}}};",
+                values.join(", ")
+            ));
+            self.text.line(format!(
+                "*(struct heddle_left *)(env->scratch + env->table[{word}]) = left;"
+            ));
+            self.text.line("}");
+            self.text.line(self.dialect.sync);
+            self.text
+                .line("return heddle_leave(env, lacking_site, left_at, lacking_place, lacking);");
+        }
         self.text.line("");
         self.text.line("resume:;");
         self.text.line("{");
@@ -128,7 +154,7 @@ impl Writer<'_> {
             "const struct heddle_left *left = (const struct heddle_left *)(env->scratch + env->table[{word}]);"
         ));
         self.text.line("(void)left;");
-        for (_, name) in self.kept_between_launches() {
+        for (_, name) in kept {
             self.text.line(format!("{name} = left->{name};"));
         }
         // Stacks are each unit's own, and equally deep.
@@ -155,33 +181,20 @@ impl Writer<'_> {
         of: Option<ProcedureId>,
     ) -> Option<usize> {
         let in_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
-        let word = self.left().filter(|_| !in_team && self.leaving.names == 0);
-        let (Some(word), Some(lanes)) = (word, &self.dialect.lanes) else {
+        if self.left().is_none() || in_team || self.leaving.names > 0 {
             self.text.line(format!(
                 "HEDDLE_TRY(heddle_grow(env, {site}, {place}, {bytes}));"
             ));
             return None;
-        };
+        }
         self.leaving.places += 1;
         let number = self.leaving.places;
-        let values = self.kept_between_launches().into_iter();
-        let values: Vec<_> = values.map(|(_, name)| name).collect();
         self.text
             .line(format!("if (heddle_lacks(env, {place}, {bytes})) {{"));
-        self.text
-            .line(format!("if (worker == 0 && {} == 0) {{", lanes.index));
         self.text.line(format!(
-            "const struct heddle_left left = {{{}}};",
-            values.join(", ")
+            "left_at = {number}, lacking_site = {site}, lacking_place = {place}, lacking = {bytes};"
         ));
-        self.text.line(format!(
-            "*(struct heddle_left *)(env->scratch + env->table[{word}]) = left;"
-        ));
-        self.text.line("}");
-        self.text.line(self.dialect.sync);
-        self.text.line(format!(
-            "return heddle_leave(env, {site}, {number}, {place}, {bytes});"
-        ));
+        self.text.line("goto leave;");
         self.text.line("}");
         Some(number)
     }

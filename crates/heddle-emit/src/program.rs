@@ -198,7 +198,7 @@ impl Writer<'_> {
         self.shapes();
         self.text.line("return heddle_poll(env);");
         self.procedures();
-        self.resumes();
+        self.leaves_and_resumes();
         self.text.line("}");
     }
 

@@ -70,6 +70,10 @@ HEDDLE_MAIN {
   float v11 = 0; /* next */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
+  int64_t lacking = 0, left_at = 0; /* bytes, and where the program goes on */
+  uint32_t lacking_site = 0;
+  const void *lacking_place = 0;
+  (void)lacking, (void)left_at, (void)lacking_site, (void)lacking_place;
   if (env->sync->point) goto resume;
   {
     {
@@ -80,12 +84,8 @@ HEDDLE_MAIN {
     }
     {
       if (heddle_lacks(env, b2, heddle_times(heddle_times(4, v0), 4))) {
-        if (worker == 0 && heddle_lane == 0) {
-          const struct heddle_left left = {v1, v2, v3, v6, v7, v8, v9, v10, v11};
-          *(struct heddle_left *)(env->scratch + env->table[1]) = left;
-        }
-        HEDDLE_TRY(heddle_barrier(env, worker, workers));
-        return heddle_leave(env, 0, 1, b2, heddle_times(heddle_times(4, v0), 4));
+        left_at = 1, lacking_site = 0, lacking_place = b2, lacking = heddle_times(heddle_times(4, v0), 4);
+        goto leave;
       }
     }
     left1:;
@@ -110,12 +110,8 @@ HEDDLE_MAIN {
       HEDDLE_UNIT_SYNC;
       {
         if (heddle_lacks(env, b2, heddle_times(heddle_times(4, v3 + v8), 4))) {
-          if (worker == 0 && heddle_lane == 0) {
-            const struct heddle_left left = {v1, v2, v3, v6, v7, v8, v9, v10, v11};
-            *(struct heddle_left *)(env->scratch + env->table[1]) = left;
-          }
-          HEDDLE_TRY(heddle_barrier(env, worker, workers));
-          return heddle_leave(env, 2, 2, b2, heddle_times(heddle_times(4, v3 + v8), 4));
+          left_at = 2, lacking_site = 2, lacking_place = b2, lacking = heddle_times(heddle_times(4, v3 + v8), 4);
+          goto leave;
         }
       }
       left2:;
@@ -144,6 +140,14 @@ HEDDLE_MAIN {
     env->outputs[0].dims[1] = 4;
   }
   return heddle_poll(env);
+  
+  leave:;
+  if (worker == 0 && heddle_lane == 0) {
+    const struct heddle_left left = {v1, v2, v3, v6, v7, v8, v9, v10, v11};
+    *(struct heddle_left *)(env->scratch + env->table[1]) = left;
+  }
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+  return heddle_leave(env, lacking_site, left_at, lacking_place, lacking);
   
   resume:;
   {
