@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where both libraries are.
+/// The paths of both libraries.
 pub struct Fake {
     /// The driver.
     pub libcuda: PathBuf,
@@ -72,7 +72,7 @@ impl Fake {
     }
 }
 
-/// What the fake driver wrote at the end of a process: numbers by their names.
+/// Numbers that the fake driver wrote at the end of a process, by name.
 pub fn log(path: &Path) -> BTreeMap<String, u64> {
     let text = std::fs::read_to_string(path).expect("the fake driver's log");
     let pairs = text.split([',', '\n']).filter_map(|item| {

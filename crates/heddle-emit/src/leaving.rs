@@ -199,7 +199,7 @@ impl Writer<'_> {
         Some(number)
     }
 
-    /// Where the program goes on.
+    /// The label at which the program goes on.
     pub(crate) fn left_label(&mut self, number: Option<usize>) {
         if let Some(number) = number {
             self.text.line(format!("left{number}:;"));

@@ -16,7 +16,7 @@ pub struct Report {
     pub compile: Duration,
     /// Each stage of the pipeline, in order: reading, each pass, emitting, building. Those of a program in parts add up.
     pub stages: StageTimes,
-    /// What differs from the options, and why: fewer units than the machine has.
+    /// Differences from the options, with the reason: fewer units than the machine has.
     pub notes: Vec<String>,
     /// Running it.
     pub run: Duration,

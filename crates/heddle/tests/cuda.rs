@@ -146,7 +146,7 @@ fn a_kernel_is_launched_again_with_more_memory() {
     assert!(error.to_string().contains("growing arrays need"), "{error}");
     let error = program.run(from(0), &limited(200_000)).unwrap_err();
     assert_eq!(error.limit(), Some(Limit::Memory), "{error}");
-    // What the device has not ends the run likewise.
+    // Memory that the device does not have ends the run likewise.
     let error = program.run(from(-2000), &RunOptions::default());
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");

@@ -87,7 +87,7 @@ pub(crate) fn build(
     Ok((cubin, report(nvrtc.identity(), key, used)))
 }
 
-/// What the cache has, or what is made and put there.
+/// The cached cubin, or the one that is made and put there.
 fn cached_or(
     cache: &Cache,
     key: Key,

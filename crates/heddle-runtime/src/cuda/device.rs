@@ -22,7 +22,7 @@ pub struct Device {
     in_use: RwLock<()>,
 }
 
-/// What is known of a device.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its name.
@@ -67,7 +67,7 @@ impl Device {
         }))
     }
 
-    /// What is known of it.
+    /// Its properties.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -139,7 +139,7 @@ pub(crate) struct Context {
     lost: Arc<AtomicBool>,
     /// The process that it belongs to.
     generation: u32,
-    /// What memory at reserved addresses is a multiple of.
+    /// The unit, in bytes, of memory at reserved addresses.
     pub(super) granule: usize,
 }
 

@@ -150,7 +150,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What was tried, a line each.
+/// The places that were tried, a line each.
 fn listed(tried: &[(String, String)]) -> String {
     let line = |(name, why): &(String, String)| format!("\n  {name}: {why}");
     tried.iter().map(line).collect()

@@ -33,7 +33,7 @@ pub(crate) struct Launcher {
     loaded: Arc<Loaded>,
     places: Places,
     control: DeviceBuffer,
-    /// Where error and outputs are read back to.
+    /// Memory that error and outputs are read back to.
     results: HostMemory,
     /// Not zero: the kernel is to stop.
     cancel: HostMemory,
@@ -41,7 +41,7 @@ pub(crate) struct Launcher {
     arguments: Vec<u8>,
 }
 
-/// What a launch is given.
+/// The arguments of a launch.
 #[derive(Debug)]
 pub(crate) struct Arguments<'a> {
     /// Addresses and dims.
@@ -58,7 +58,7 @@ pub(crate) struct Arguments<'a> {
     pub(crate) point: u32,
 }
 
-/// What ends a launch from outside.
+/// Limits from outside that end a launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until<'a> {
     pub(crate) deadline: Option<Instant>,
@@ -202,7 +202,7 @@ impl Launcher {
             });
         let is_late = match enqueued {
             Ok(()) => self.wait(until),
-            // What is in the queue uses memory of this session.
+            // Work in the queue uses memory of this session.
             Err(failed) => {
                 let _ = driver.wait(stream);
                 Err(failed)

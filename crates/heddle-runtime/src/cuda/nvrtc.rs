@@ -57,7 +57,7 @@ pub struct Nvrtc {
     archs: Vec<i32>,
 }
 
-/// What the compiler says about a text that it does not compile.
+/// The compiler's message about a text that it does not compile.
 #[derive(Debug)]
 pub(super) struct Rejected {
     pub(super) status: String,
@@ -203,7 +203,7 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// What a pair of functions gives: the size, and the bytes.
+    /// The result of a pair of functions, for the size and for the bytes.
     fn bytes(
         &self,
         name: &'static str,

@@ -123,7 +123,7 @@ pub struct Session {
     stops: Stops,
 }
 
-/// How often the last run stopped, because memory had to be committed between two launches.
+/// Launches of a run after its first one: memory had to be committed in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
     /// Launches that went on where the one before had left.
@@ -365,7 +365,7 @@ impl Session {
         }
     }
 
-    /// How often the last run was launched again.
+    /// Launches of the last run after its first one.
     pub fn stops(&self) -> Stops {
         self.stops
     }
