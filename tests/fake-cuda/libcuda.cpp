@@ -674,11 +674,10 @@ API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
 }
 
 API int cuMemFreeHost(void *memory) {
-  std::lock_guard<std::recursive_mutex> guard(driver.lock);
-  driver.calls[__func__]++;
+  ENTER(true);
   auto at = driver.ranges.find((Address)(driver.device + ((uint8_t *)memory - driver.host)));
   if (at == driver.ranges.end() || at->second.kind != HOST) {
-    mistake(__func__, "no memory begins there");
+    mistake(function, "no memory begins there");
     return INVALID_VALUE;
   }
   remove_range(at);

@@ -221,7 +221,7 @@ impl Context {
     /// Memory of the host that the device reads and writes in place.
     pub(super) fn host_alloc(&self, bytes: usize) -> Result<HostMemory, DeviceError> {
         let _entered = self.enter()?;
-        let memory = self.driver.host_alloc(bytes, &self.lost);
+        let memory = self.driver.host_alloc(bytes, self.handle, &self.lost);
         memory.map_err(|e| self.error(e, "memory of the host was asked for", bytes))
     }
 

@@ -14,6 +14,7 @@ use libloading::Library;
 use super::error::{DeviceError, Failed};
 use super::table::function_table;
 use crate::abi::Env;
+use crate::fork::generation;
 
 /// The variable that names the driver's library.
 const LIBRARY: &str = "HEDDLE_LIBCUDA";
@@ -456,10 +457,11 @@ impl Driver {
     }
 
     /// Memory of the host that the device reads and writes in place, zero at first.
-    /// `lost`: the context is gone, and the memory with it.
+    /// It belongs to the current context, `context`; `lost`: that is gone, and the memory with it.
     pub(super) fn host_alloc(
         self: &Arc<Self>,
         bytes: usize,
+        context: ContextHandle,
         lost: &Arc<AtomicBool>,
     ) -> Result<HostMemory> {
         const DEVICE_MAP: c_uint = 2;
@@ -484,7 +486,9 @@ impl Driver {
         };
         let memory = HostMemory {
             driver: self.clone(),
+            context,
             lost: lost.clone(),
+            generation: generation(),
             start,
             words,
             address,
@@ -621,7 +625,10 @@ impl Allocation {
 #[derive(Debug)]
 pub(super) struct HostMemory {
     driver: Arc<Driver>,
+    context: ContextHandle,
     lost: Arc<AtomicBool>,
+    /// The process that allocated it.
+    generation: u32,
     start: NonNull<u8>,
     words: &'static [AtomicU32],
     /// Its address on the device.
@@ -648,9 +655,11 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if !self.lost.load(Ordering::Acquire) {
+        let is_gone = self.lost.load(Ordering::Acquire) || self.generation != generation();
+        if !is_gone && self.driver.push(self.context).is_ok() {
             // SAFETY: the driver gave it, and nobody else has it.
             unsafe { (self.driver.table.host_free)(self.start.as_ptr().cast()) };
+            self.driver.pop();
         }
     }
 }
