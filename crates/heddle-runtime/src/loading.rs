@@ -12,12 +12,12 @@ pub(crate) fn open(path: &Path) -> Result<Library, BuildError> {
     // SAFETY: the file is what our compiler made of an emitted program, by its checksum.
     unsafe { Library::new(path) }.map_err(|e| BuildError::Load {
         path: path.to_owned(),
-        message: source_of(&e),
+        message: loader_message(&e),
     })
 }
 
 /// The loader's own message is the source of libloading's error.
-fn source_of(e: &dyn std::error::Error) -> String {
+pub(crate) fn loader_message(e: &dyn std::error::Error) -> String {
     e.source()
         .map_or_else(|| e.to_string(), ToString::to_string)
 }
@@ -29,7 +29,7 @@ pub(crate) fn probe_library(path: &Path) -> Result<(), String> {
     // SAFETY: the test program defines this function so.
     let answer = unsafe {
         let name = c"heddle_probe".to_bytes_with_nul();
-        library.get::<Probe>(name).map_err(|e| source_of(&e))?()
+        library.get::<Probe>(name).map_err(|e| loader_message(&e))?()
     };
     if i64::from(answer) == ABI {
         Ok(())

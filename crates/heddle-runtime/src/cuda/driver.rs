@@ -15,6 +15,7 @@ use super::error::{DeviceError, Failed};
 use super::table::function_table;
 use crate::abi::Env;
 use crate::fork::generation;
+use crate::loading::loader_message;
 
 /// The variable that names the driver's library.
 const LIBRARY: &str = "HEDDLE_LIBCUDA";
@@ -600,12 +601,6 @@ fn version(library: &Library) -> String {
         Ok(0) => format!("for CUDA {}.{}", version / 1000, version % 1000 / 10),
         _ => "of an unknown version".into(),
     }
-}
-
-/// The loader's own message is the source of libloading's error.
-pub(super) fn loader_message(e: &dyn std::error::Error) -> String {
-    e.source()
-        .map_or_else(|| e.to_string(), ToString::to_string)
 }
 
 impl Allocation {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use libloading::Library;
 use libloading::os::unix::{Library as GlobalLibrary, RTLD_GLOBAL, RTLD_NOW};
 
-use super::driver::loader_message;
 use super::error::{DeviceError, Failed};
 use super::table::function_table;
 use crate::fork::PerProcess;
+use crate::loading::loader_message;
 
 /// The variable that names the compiler's library.
 const LIBRARY: &str = "HEDDLE_NVRTC";
