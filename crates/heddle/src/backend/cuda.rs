@@ -7,7 +7,7 @@ use heddle_runtime::cuda::Gpu;
 use heddle_runtime::{BuildError, Libraries, PoolOptions, SessionOptions};
 use heddle_uprogram::UProgram;
 
-use super::cpu::{Compiled, Setup};
+use super::compiled::{Compiled, Setup};
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
 use crate::{CompileOptions, Device, Error, Grid, Interpreted, Target};
 
@@ -37,7 +37,8 @@ impl Cuda {
             Some(machine) => machine.0.clone(),
             None => like(&facts.name).with_grid(facts.multiprocessors, threads),
         };
-        let machine = machine.clone().with_grid(machine.units(), threads);
+        let units = machine.units();
+        let machine = machine.with_grid(units, threads);
         let setup = Setup {
             device: Device::Cuda,
             dialect: &heddle_emit::CUDA,

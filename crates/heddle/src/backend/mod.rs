@@ -7,9 +7,10 @@
 //! Memory    where the arrays of an artifact lie
 //! ```
 //!
-//! A device is one folder here. It says which machine programs are scheduled for, writes their text in its dialect and
-//! builds an artifact of it; nothing else names it but [`of`] and [`of_target`].
+//! A device is one file here. It says which machine programs are scheduled for, writes their text in its dialect and
+//! builds an artifact of it; nothing else names it but [`of`] and [`of_target`]. Those that build text share `compiled`.
 
+mod compiled;
 mod cpu;
 mod cuda;
 pub(crate) mod interface;

@@ -6,7 +6,7 @@ use heddle_emit::Emitted;
 use heddle_runtime::{BuildOptions, Language, Libraries, PoolOptions, SessionOptions};
 use heddle_uprogram::UProgram;
 
-use super::cpu::{Compiled, Setup};
+use super::compiled::{Compiled, Setup};
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
 use crate::{CompileOptions, Device, Error, Target};
 

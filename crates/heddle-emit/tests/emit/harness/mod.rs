@@ -18,7 +18,7 @@ pub mod random;
 pub mod sanitized;
 
 /// Arrays as compiled programs hold them.
-#[path = "../../../../heddle/src/backend/cpu/marshal.rs"]
+#[path = "../../../../heddle/src/backend/compiled/marshal.rs"]
 mod marshal;
 
 /// Programs by hand, in text form.

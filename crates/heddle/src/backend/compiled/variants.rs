@@ -5,8 +5,8 @@ use std::sync::Arc;
 use heddle_ir::Datum;
 use heddle_uprogram::UProgram;
 
-use super::compiled::Compiled;
-use super::session::CpuSession;
+use super::Compiled;
+use super::session::CompiledSession;
 use crate::backend::interface::{Layout, Lowered, Session};
 use crate::ports::Ports;
 use crate::stages::{layout, prove};
@@ -58,7 +58,7 @@ impl Compiled {
         };
         check("the program that records", &recording)?;
         let recording = self.variant(recording, self.ports.clone(), heddle_emit::write)?;
-        let mut session = CpuSession::new(Arc::new(recording), options);
+        let mut session = CompiledSession::new(Arc::new(recording), options);
         session.bind(args)?;
         let outputs = session.launch()?;
         let count = outputs.data(own + 1).first_chunk().copied();

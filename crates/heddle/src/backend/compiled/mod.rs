@@ -1,4 +1,9 @@
-//! A program that worker threads run.
+//! Compiled programs, for every device that runs text of ours: the processor's workers, a GPU, a simulated one.
+
+pub(crate) mod marshal;
+mod session;
+mod spare;
+mod variants;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,11 +17,12 @@ use heddle_runtime::{
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
 
-use super::session::CpuSession;
-use super::spare::Spares;
-use crate::backend::interface::{Artifact, Lowered, Machine, Scheduled, Session};
+use super::interface::{Artifact, Lowered, Machine, Scheduled, Session};
 use crate::ports::Ports;
 use crate::{Baseline, Device, Error, Interpreted, RunOptions};
+
+use session::CompiledSession;
+use spare::Spares;
 
 /// The device of compiled programs: how they are written, built and run.
 #[derive(Clone, Debug)]
@@ -37,25 +43,25 @@ pub(crate) struct Setup {
 /// A program that worker threads run, or one that is launched on a GPU, which may be simulated.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    pub(super) executable: Executable,
+    executable: Executable,
     /// The program that was emitted, without the contents of constants.
-    pub(super) program: UProgram,
+    program: UProgram,
     /// Its constants.
-    pub(super) constants: Vec<Constant>,
+    constants: Vec<Constant>,
     /// The model's inputs and results.
-    pub(super) sig: Arc<Signature>,
+    sig: Arc<Signature>,
     /// The launch's named sizes, in order.
-    pub(super) sizes: Vec<Size>,
+    sizes: Vec<Size>,
     /// Its text, kept only for what a simulator finds, with the model's nodes by the numbers that errors carry.
     emitted: Emitted,
     /// The program's arrays for the model's inputs and outputs.
-    pub(super) ports: Ports,
+    ports: Ports,
     /// Memory of results that were dropped.
-    pub(super) spares: Spares,
+    spares: Spares,
     /// Dims of a run before.
-    pub(super) checked: Checked,
+    checked: Checked,
     /// Its device.
-    pub(super) setup: Setup,
+    setup: Setup,
 }
 
 impl Compiled {
@@ -68,11 +74,7 @@ impl Compiled {
     }
 
     /// Builds a program as it was emitted.
-    pub(super) fn build(
-        lowered: Lowered,
-        sig: Arc<Signature>,
-        setup: &Setup,
-    ) -> Result<Self, Error> {
+    fn build(lowered: Lowered, sig: Arc<Signature>, setup: &Setup) -> Result<Self, Error> {
         let mut emitted = lowered.emitted;
         let source = Source {
             name: sig.name.clone(),
@@ -114,7 +116,7 @@ impl Compiled {
     }
 
     /// The error of a run, with the model's node.
-    pub(super) fn stopped(&self, mut error: RunError) -> Error {
+    fn stopped(&self, mut error: RunError) -> Error {
         let site = match &mut error {
             RunError::Program { site, .. } => self.emitted.sites.get(*site as usize).cloned(),
             RunError::Simulated { line, text, .. } => {
@@ -189,7 +191,7 @@ impl Artifact for Compiled {
     }
 
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
-        Box::new(CpuSession::new(self, options))
+        Box::new(CompiledSession::new(self, options))
     }
 }
 
@@ -214,7 +216,7 @@ fn check_resident(program: &Program, setup: &Setup) -> Result<(), Error> {
 
 /// Dims of arrays that a run on the caller's memory was given, and the launch's sizes for them.
 #[derive(Debug)]
-pub(super) struct Dims {
+struct Dims {
     /// By input.
     pub arrays: Vec<Vec<i64>>,
     /// In the program's order.
@@ -223,16 +225,16 @@ pub(super) struct Dims {
 
 /// Dims that were checked, so that runs on the same ones need no second check. One session has them at a time.
 #[derive(Debug, Default)]
-pub(super) struct Checked(Mutex<Option<Dims>>);
+struct Checked(Mutex<Option<Dims>>);
 
 impl Checked {
     /// The dims that wait for a session.
-    pub(super) fn take(&self) -> Option<Dims> {
+    fn take(&self) -> Option<Dims> {
         self.lock().take()
     }
 
     /// Keeps those of a session that ends.
-    pub(super) fn keep(&self, dims: Dims) {
+    fn keep(&self, dims: Dims) {
         *self.lock() = Some(dims);
     }
 

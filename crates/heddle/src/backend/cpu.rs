@@ -1,11 +1,6 @@
 //! The processor: programs in C, built by the system's compiler and run by worker threads.
 
-mod compiled;
-pub(crate) mod marshal;
 mod profile;
-mod session;
-mod spare;
-mod variants;
 
 use std::sync::Arc;
 
@@ -14,10 +9,10 @@ use heddle_runtime::{Libraries, PoolOptions, SessionOptions};
 use heddle_schedule::Latency;
 use heddle_uprogram::UProgram;
 
+use super::compiled::{Compiled, Setup};
 use super::interface::{Artifact, Backend, Layout, Machine, Scheduled};
 use crate::{CompileOptions, Device, Error, Pin, Target};
 
-pub(super) use compiled::{Compiled, Setup};
 use profile::Profiler;
 
 /// Builds programs for so many worker threads.

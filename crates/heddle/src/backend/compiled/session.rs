@@ -9,14 +9,13 @@ use heddle_ir::{Datum, Tensor};
 use heddle_runtime::{CancelToken, Input, Lent, Outputs};
 use heddle_uprogram::program::Size;
 
-use super::compiled::{Compiled, Dims};
-use super::marshal;
+use super::{Compiled, Dims, marshal};
 use crate::backend::interface::{ArrayView, Required, Session};
 use crate::{Error, RunOptions};
 
 /// The memory of one run at a time.
 #[derive(Debug)]
-pub(super) struct CpuSession {
+pub(super) struct CompiledSession {
     compiled: Arc<Compiled>,
     session: Lent,
     limits: heddle_runtime::RunOptions<'static>,
@@ -35,7 +34,7 @@ pub(super) struct CpuSession {
     unpacked: Vec<Option<Tensor>>,
 }
 
-impl CpuSession {
+impl CompiledSession {
     pub(super) fn new(compiled: Arc<Compiled>, options: &RunOptions) -> Self {
         let defaults = heddle_runtime::RunOptions::default();
         let most = |n: u64| n.min(i64::MAX as u64) as i64;
@@ -167,7 +166,7 @@ fn is_packed(bits: usize) -> bool {
     (1..8).contains(&bits)
 }
 
-impl Session for CpuSession {
+impl Session for CompiledSession {
     fn bind(&mut self, args: &[Datum]) -> Result<(), Error> {
         self.checked = None;
         self.has_bound = false;
@@ -269,7 +268,7 @@ impl Session for CpuSession {
 }
 
 /// Sizes that were checked are good for the next session, too.
-impl Drop for CpuSession {
+impl Drop for CompiledSession {
     fn drop(&mut self) {
         if let Some(arrays) = self.checked.take() {
             let sizes = std::mem::take(&mut self.sizes);
