@@ -10,7 +10,7 @@ use heddle_emit::CUDA;
 use heddle_runtime::cuda::{DeviceError, Gpu};
 use heddle_runtime::{
     BuildError, BuildOptions, Grid, Pool, PoolOptions, Program, RunError, RunOptions, Session,
-    SessionOptions, Source,
+    SessionOptions, Source, Stops,
 };
 
 #[allow(dead_code)] // Tests of this crate use a part of it.
@@ -24,9 +24,10 @@ const GRID: Grid = Grid {
     seed: 0,
 };
 
-/// A program whose only output has 256 elements, one for each thread; `body` is what a thread does.
+/// A program with a segment whose only output has 256 elements, one for each thread; `body` is what a thread does.
 fn build(body: &str) -> Result<Program, BuildError> {
     let mut plan = Plan::new(0);
+    plan.segments = 1;
     let bytes = plan.int(8 * 256);
     plan.outputs.push(Array {
         name: "out".into(),
@@ -102,6 +103,37 @@ fn faults_of_a_kernel_end_its_run_and_no_later_one() {
         return;
     };
     assert_eq!(log["cuDevicePrimaryCtxReset_v2"], 6, "{log:?}");
+}
+
+#[test]
+fn a_kernel_that_left_is_told_where() {
+    let name = "a_kernel_that_left_is_told_where";
+    let Some(log) = in_child(name, "") else {
+        let all = |n: i64| -> Vec<u8> { [n; 256].iter().flat_map(|n| n.to_le_bytes()).collect() };
+        let resumed = |resumed, anew| Stops { resumed, anew };
+        for (leaves, point, stops) in [
+            (
+                "HEDDLE_TRY(heddle_grow(env, 0, env->segments, 3 << 20));",
+                0,
+                resumed(0, 1),
+            ),
+            (
+                "if (heddle_lacks(env, env->segments, 3 << 20))
+                   return heddle_leave(env, 0, 70000, env->segments, 3 << 20);",
+                70000,
+                resumed(1, 0),
+            ),
+        ] {
+            let mut session = session(&format!("{leaves} out[own] = env->sync->point;"));
+            assert_eq!(run(&mut session).unwrap(), all(point));
+            assert_eq!(session.stops(), stops);
+            // The memory is there now.
+            assert_eq!(run(&mut session).unwrap(), all(0));
+            assert_eq!(session.stops(), Stops::default());
+        }
+        return;
+    };
+    assert_eq!(log["cuLaunchCooperativeKernel"], 2 * (2 + 1), "{log:?}");
 }
 
 #[test]

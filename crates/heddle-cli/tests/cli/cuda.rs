@@ -3,22 +3,7 @@
 use std::path::Path;
 
 use crate::fake_cuda::{Fake, assert_clean, fake, log};
-use crate::setup::{Array, DOUBLER, Done, Scratch, doubler_inputs};
-
-fn doubler() -> Scratch {
-    let s = Scratch::new();
-    s.write("m.heddle", DOUBLER);
-    s.npz("in.npz", &doubler_inputs());
-    let steps = vec![2.0, -4.0, 1.0, 4.0, -8.0, 2.0];
-    s.npz(
-        "want.npz",
-        &[
-            ("y", Array::F32(vec![3], vec![4.0, -8.0, 2.0])),
-            ("steps", Array::F32(vec![2, 3], steps)),
-        ],
-    );
-    s
-}
+use crate::setup::{Done, Scratch, doubler};
 
 /// Runs a command on the fake driver with settings of it.
 fn on_fake(s: &Scratch, args: &str, settings: &str) -> Done {

@@ -186,6 +186,22 @@ impl Array {
     }
 }
 
+/// [`DOUBLER`] as `m.heddle`, with inputs in `in.npz` and its results in `want.npz`.
+pub fn doubler() -> Scratch {
+    let s = Scratch::new();
+    s.write("m.heddle", DOUBLER);
+    s.npz("in.npz", &doubler_inputs());
+    let steps = vec![2.0, -4.0, 1.0, 4.0, -8.0, 2.0];
+    s.npz(
+        "want.npz",
+        &[
+            ("y", Array::F32(vec![3], vec![4.0, -8.0, 2.0])),
+            ("steps", Array::F32(vec![2, 3], steps)),
+        ],
+    );
+    s
+}
+
 /// The inputs of [`DOUBLER`].
 pub fn doubler_inputs() -> Vec<(&'static str, Array)> {
     vec![

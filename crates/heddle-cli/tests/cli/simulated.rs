@@ -1,21 +1,6 @@
 //! `--device sim`: runs on a simulated GPU, and faults of `--sim`.
 
-use crate::setup::{Array, DOUBLER, Scratch, doubler_inputs};
-
-fn doubler() -> Scratch {
-    let s = Scratch::new();
-    s.write("m.heddle", DOUBLER);
-    s.npz("in.npz", &doubler_inputs());
-    let steps = vec![2.0, -4.0, 1.0, 4.0, -8.0, 2.0];
-    s.npz(
-        "want.npz",
-        &[
-            ("y", Array::F32(vec![3], vec![4.0, -8.0, 2.0])),
-            ("steps", Array::F32(vec![2, 3], steps)),
-        ],
-    );
-    s
-}
+use crate::setup::{Scratch, doubler};
 
 #[test]
 fn models_run_on_any_grid() {
