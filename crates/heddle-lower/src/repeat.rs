@@ -2,9 +2,11 @@
 //!
 //! Conditions, trip counts and small carried values are per-unit variables, which all units compute
 //! alike. A larger carried value has two buffers: the next value is written to the other one, and
-//! the back edge swaps them. An in-place update (scatter, update-slice) writes the carried buffer
-//! itself if the old value is dead. A carried value whose size changes has memory for its limit
-//! (`grow`).
+//! the back edge swaps them. Carried values that take each other's places are swapped, too. An
+//! in-place update (scatter, update-slice) writes the carried buffer itself if the old value is
+//! dead. A carried value whose size changes has memory for its limit (`grow`).
+
+use std::collections::BTreeMap;
 
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, Entity, Inst, LoopForm, Region, TensorType, Type, Value};
@@ -249,6 +251,7 @@ impl Lowerer<'_> {
     /// `first_inner` on belong to the body: a next value in one of them is swapped in.
     fn advance(&mut self, carried: &[Slot], next: &[Val], first_inner: usize) -> Result<()> {
         let (mut swaps, mut lets): (Vec<(Buffer, Buffer)>, Vec<_>) = (vec![], vec![]);
+        let taken = self.taken(carried, next);
         for (slot, val) in carried.iter().zip(next) {
             match slot {
                 Slot::Fixed(Carried::Few(locals)) => {
@@ -275,7 +278,8 @@ impl Lowerer<'_> {
                     }
                 }
                 Slot::Fixed(Carried::Cell(cell)) => match val {
-                    Val::Stored { buffer, .. } if buffer == cell => {}
+                    Val::Stored { buffer, .. }
+                        if buffer == cell || taken.get(cell) == Some(buffer) => {}
                     Val::Stored { buffer, .. }
                         if buffer.index() >= first_inner
                             && self.is_scratch(*buffer)
@@ -293,13 +297,38 @@ impl Lowerer<'_> {
                 },
             }
         }
-        self.block
-            .extend(swaps.into_iter().map(|(a, b)| Stmt::Swap(a, b)));
+        let swaps = exchanges(taken).into_iter().chain(swaps);
+        self.block.extend(swaps.map(|(a, b)| Stmt::Swap(a, b)));
         for (local, copy) in lets {
             let copy = self.program.pool.local(copy);
             self.block.push(Stmt::Let(local, copy));
         }
         Ok(())
+    }
+
+    /// Names of carried values whose next value lies in the memory of another one, with that one. Each is taken once.
+    fn taken(&self, carried: &[Slot], next: &[Val]) -> BTreeMap<Buffer, Buffer> {
+        let cell = |slot: &Slot| match slot {
+            Slot::Fixed(Carried::Cell(buffer)) => Some(*buffer),
+            _ => None,
+        };
+        let cells: Vec<Buffer> = carried.iter().filter_map(cell).collect();
+        let memory = carried
+            .iter()
+            .zip(next)
+            .filter_map(|(slot, val)| match val {
+                Val::Stored { buffer, .. } => Some((cell(slot)?, *buffer)),
+                _ => None,
+            });
+        let (stay, moved): (Vec<_>, Vec<_>) = memory.partition(|(own, next)| own == next);
+        let mut taken = BTreeMap::new();
+        for (own, next) in moved {
+            let is_free = stay.iter().all(|s| s.1 != next) && taken.values().all(|t| *t != next);
+            if cells.contains(&next) && self.is_as_large(own, next) && is_free {
+                taken.insert(own, next);
+            }
+        }
+        taken
     }
 
     fn is_scratch(&self, buffer: Buffer) -> bool {
@@ -370,6 +399,27 @@ impl Lowerer<'_> {
         let grow = self.grown_to(buffer, &filled);
         let store = Store { buffer, offset };
         self.run_growing(axes, Body::Map { store, value }, grow);
+    }
+}
+
+/// Swaps by which each name gets the memory that it takes. A name is swapped with the one that it takes from before that one
+/// gets other memory.
+fn exchanges(mut taken: BTreeMap<Buffer, Buffer>) -> Vec<(Buffer, Buffer)> {
+    let mut swaps = vec![];
+    loop {
+        // Chains have a first name, whose memory no other name takes. The rest are circles.
+        let is_first = |name: &&Buffer| taken.values().all(|other| other != *name);
+        let first = taken.keys().find(is_first).or(taken.keys().next()).copied();
+        let Some(first) = first else {
+            return swaps;
+        };
+        let mut name = first;
+        while let Some(other) = taken.remove(&name) {
+            if other != first {
+                swaps.push((name, other));
+            }
+            name = other;
+        }
     }
 }
 

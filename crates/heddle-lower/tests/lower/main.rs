@@ -2,6 +2,7 @@
 
 mod calls;
 mod contract;
+mod exchanges;
 mod fits;
 mod grow;
 

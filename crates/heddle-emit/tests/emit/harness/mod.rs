@@ -27,6 +27,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "elementwise",
         include_str!("../../programs/elementwise.heddle"),
     ),
+    ("exchanges", include_str!("../../programs/exchanges.heddle")),
     ("views", include_str!("../../programs/views.heddle")),
     (
         "reductions",
