@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,9 @@ PARALLEL = ("pytest-run-parallel==0.10.0",)
 ALONE = ("signal.signal", "os.kill", "os.fork", "threading.Event")
 # Ray Serve asks descriptors for what protobuf 7 no longer has.
 RAY = ("ray[data,serve]==2.55.1", "protobuf<7")
+
+# Modules become bytecode where they are imported; most are not.
+INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
 
 FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
 # From `requires-python` on, to the newest one.
@@ -55,7 +59,7 @@ def check_free_threaded(wheels: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([interpreter, "-m", "venv", folder], check=True)
         python = f"{folder}/bin/python"
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install = [python, *INSTALL]
         subprocess.run([*install, str(wheel), *TOOLS[:4], f"numpy=={PINNED['numpy']}", *PARALLEL], check=True)
         if subprocess.run([*install, *TOOLS[5:]]).returncode != 0:
             print("onnx and onnxruntime are not to be had for this Python; their tests are left out")
@@ -96,23 +100,27 @@ def interpreters() -> dict[str, str]:
     return found
 
 
+def is_fine(wheel: Path, title: str, python: str, extra: str, path: str | None) -> bool:
+    """Installs the wheel for one interpreter and runs tests/python/installed.py; prints the outcome."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([python, "-m", "venv", folder], check=True)
+        own = f"{folder}/bin/python"
+        subprocess.run([own, *INSTALL, f"{wheel}{extra}"], check=True)
+        environment = {**os.environ, "PATH": path or f"{folder}/bin"}
+        environment.pop("HEDDLE_CC", None)
+        done = subprocess.run([own, str(ROOT / "tests" / "python" / "installed.py")], cwd=folder, env=environment,
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(f"{title}: {'ok' if done.returncode == 0 else 'FAILED'}, {done.stdout.strip()}", flush=True)
+    return done.returncode == 0
+
+
 def check_installed(wheel: Path) -> int:
     """The wheel in clean environments, one for each interpreter; prints how many passed and failed."""
-    found, failed = interpreters(), 0
+    found = interpreters()
     cases = [(f"CPython {version}", python, "", os.environ["PATH"]) for version, python in found.items()]
     cases.append(("without a C compiler, with ziglang", sys.executable, "[cc]", None))
-    for title, python, extra, path in cases:
-        with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([python, "-m", "venv", folder], check=True)
-            own = f"{folder}/bin/python"
-            install = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}{extra}"]
-            subprocess.run(install, check=True)
-            environment = {**os.environ, "PATH": path or f"{folder}/bin"}
-            environment.pop("HEDDLE_CC", None)
-            done = subprocess.run([own, str(ROOT / "tests" / "python" / "installed.py")], cwd=folder, env=environment,
-                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        failed += done.returncode != 0
-        print(f"{title}: {'ok' if done.returncode == 0 else 'FAILED'}, {done.stdout.strip()}", flush=True)
+    with ThreadPoolExecutor(2) as pool:
+        failed = list(pool.map(lambda case: is_fine(wheel, *case), cases)).count(False)
     absent = [version for version in VERSIONS if version not in found]
     if absent:
         print(f"not on this machine: CPython {', '.join(absent)}")
@@ -131,17 +139,19 @@ def main(wheels: str, extra: str = "") -> int:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = f"{folder}/bin/python"
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install = [python, *INSTALL]
         subprocess.run([*install, str(wheel), *TOOLS], check=True)
-        tests, environment = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"], dict(os.environ)
+        # Most of the time is Python's, on one processor for each process.
+        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
+        environment = dict(os.environ)
         if extra == "torch":
             requirements = ROOT / "scripts" / "requirements-torch.txt"
             subprocess.run([*install, "-r", str(requirements)], check=True)
             if subprocess.run([*install, *RAY]).returncode != 0:
                 print("Ray is not to be had for this Python; the tests of examples/ray are left out")
             also = (str(ROOT / "tests" / "python" / name) for name in ("test_frameworks.py", "test_batches.py"))
-            # Most of the time is Python's, on one processor. PyTorch's own threads would wait for each other on those of the other process.
-            tests += ["-n", "2", "--dist", "worksteal", str(FROM_TORCH), *also]
+            # PyTorch's own threads would wait for each other on the processors of the other process.
+            tests += [str(FROM_TORCH), *also]
             environment["OMP_NUM_THREADS"] = "1"
         else:
             subprocess.run([*install, *JAX], check=True)

@@ -8,6 +8,7 @@
 //! The grammar of the text form stands at the top of [`text`], what every program satisfies at the top of
 //! [`mod@verify`], and what each op means at [`op::Op`].
 
+mod bounds;
 pub mod builder;
 mod copy;
 pub mod dim;
@@ -25,6 +26,7 @@ pub mod text;
 pub mod types;
 pub mod verify;
 
+pub use bounds::Bounds;
 pub use builder::{Draws, Emit, EmitError, Folder, FuncBuilder};
 pub use copy::{Copier, CopyTypes};
 pub use dim::{Dim, DimBound, DimExpr};

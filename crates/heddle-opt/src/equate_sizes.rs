@@ -8,11 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use heddle_ir::patch::Stats;
-use heddle_ir::{Dim, DimBound, Function, Module, Type};
+use heddle_ir::{Bounds, Dim, DimBound, Function, Module, Type};
 
 use crate::Edit;
 use crate::bind_sizes::substitute_sizes;
-use crate::bounds::Bounds;
 use crate::facts::Facts;
 use assumed::Assumed;
 use carried::keep_sizes;

@@ -8,11 +8,9 @@ use std::collections::{HashMap, HashSet};
 use heddle_ir::infer::{self, Arg, RegionTypes};
 use heddle_ir::op::Extent;
 use heddle_ir::{
-    DType, Dim, Entity, FuncId, Function, Inst, LoopView, Module, Op, Region, TensorType, Type,
-    Value,
+    Bounds, DType, Dim, Entity, FuncId, Function, Inst, LoopView, Module, Op, Region, TensorType,
+    Type, Value,
 };
-
-use crate::bounds::Bounds;
 
 /// Maximum number of walks over a function; after that, carried values have their stated types.
 const MAX_WALKS: usize = 24;

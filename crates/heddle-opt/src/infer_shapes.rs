@@ -1,10 +1,9 @@
 //! Shape and bound inference.
 
 use heddle_ir::patch::{Patch, Stats};
-use heddle_ir::{FuncId, Module, Op, Region, Signature, Type, Value};
+use heddle_ir::{Bounds, FuncId, Module, Op, Region, Signature, Type, Value};
 
 use crate::Edit;
-use crate::bounds::Bounds;
 use crate::callgraph;
 use crate::facts::{Facts, narrow};
 

@@ -9,7 +9,6 @@
 
 mod batch;
 mod bind_sizes;
-mod bounds;
 mod callgraph;
 mod canonicalize;
 mod components;

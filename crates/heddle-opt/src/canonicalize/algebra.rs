@@ -306,12 +306,3 @@ pub fn rewrite(cx: &mut Rewriter, inst: Inst) -> Option<(&'static str, Vec<Value
     }
     None
 }
-
-#[cfg(test)]
-mod tests {
-    /// Every row parses.
-    #[test]
-    fn well_formed() {
-        assert!(super::rules().len() >= super::TABLE.len());
-    }
-}

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use heddle_ir::op::Extent;
-use heddle_ir::{Dim, DimBound, Function, Inst, InstData, LoopView, Op, Region, Signature, Value};
+use heddle_ir::{
+    Bounds, Dim, DimBound, Function, Inst, InstData, LoopView, Op, Region, Signature, Value,
+};
 
 use super::assumed::Assumed;
-use crate::bounds::Bounds;
 use crate::facts::Facts;
 
 /// Equations between the sizes of a function.

@@ -25,6 +25,7 @@ mod texts;
 mod traces;
 mod trees;
 mod tune;
+mod untested;
 mod vertices;
 
 #[allow(dead_code)] // Tests of this crate use a part of it.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use heddle_ir::dim::Atom;
-use heddle_ir::op::Extent;
-use heddle_ir::{Dim, DimBound, DimExpr, Op, Signature, Type};
+use crate::dim::Atom;
+use crate::op::Extent;
+use crate::{Dim, DimBound, DimExpr, Op, Signature, Type};
 
 /// A function's bounds on its named sizes.
 pub struct Bounds<'a> {
