@@ -106,6 +106,7 @@ struct Simulation {
   int32_t finding;
   uint64_t seed;
   int64_t line;
+  uint64_t looks[2];
   char text[512];
 };
 

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 
 /// The version of the interface.
-pub const ABI: i64 = 6;
+pub const ABI: i64 = 7;
 
 /// The highest rank of an input or output.
 pub const MAX_RANK: usize = 64;
@@ -27,6 +27,20 @@ pub mod ask {
     pub const TICK: i32 = 1;
     /// `wanted` is 1: sets `share` of all workers, `ready` of those that join, and `next`; the number of workers of both teams, or 0 if the team stays.
     pub const CHANGE: i32 = 2;
+}
+
+/// The kinds of waits that blocks note.
+pub mod waits {
+    /// It did not wait.
+    pub const NOTHING: u32 = 0;
+    /// At the barrier of all blocks.
+    pub const BARRIER: u32 = 1;
+    /// For a signal of one block.
+    pub const SIGNAL: u32 = 2;
+    /// At the barrier of a team.
+    pub const MEETING: u32 = 3;
+    /// It has ended.
+    pub const ENDED: u32 = 4;
 }
 
 /// A structure, as C sees it.
@@ -139,8 +153,20 @@ structs! {
         passed: AtomicU64 = "uint64_t passed",
         /// Pieces of its share that were taken, and the phase in the high half.
         taken: AtomicU64 = "uint64_t taken",
+        /// Time at which a block looked at `cancel`.
+        looked: AtomicU64 = "uint64_t looked",
+        /// Number of the barrier, epoch or meeting that the block waited for as the run ended.
+        awaited: AtomicU64 = "uint64_t awaited",
+        /// Line of the program's text at which it waited; 0: at none.
+        line: AtomicU32 = "uint32_t line",
+        /// The kind of the wait, one of `waits`.
+        waits: AtomicU32 = "uint32_t waits",
+        /// The first block that it waited for.
+        first: AtomicI32 = "int32_t first",
+        /// The number of blocks that it waited for, from there on.
+        count: AtomicI32 = "int32_t count",
         /// Ends the line.
-        pad_round: [u64; 5] = "uint64_t pad_round[5]",
+        pad_round: u64 = "uint64_t pad_round",
         /// How often the team has met whose middle this unit is.
         met: AtomicU64 = "uint64_t met",
         /// Units of it that have come this time.
@@ -235,8 +261,12 @@ structs! {
         units: *const UnitState = "heddle_unit *units",
         /// The first error.
         error: *const ErrorCell = "heddle_error *error",
-        /// Not zero: stop.
+        /// Not zero: stop. In the host's memory.
         cancel: *const AtomicU32 = "const uint32_t *cancel",
+        /// Nanoseconds that a block may wait for another one.
+        watchdog: u64 = "uint64_t watchdog",
+        /// For each block the line of the last operator that it began, of programs that note it. In the host's memory.
+        notes: *const AtomicU32 = "uint32_t *notes",
         /// The limit on recursion depth.
         max_depth: i64 = "int64_t max_depth",
         /// The limit on iterations of a loop.
@@ -309,6 +339,16 @@ pub const CODES: &[(&str, u32, &str)] = &[
         "slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment",
     ),
     (
+        "STUCK",
+        code::STUCK,
+        "block that waited longer than `watchdog`; no second value",
+    ),
+    (
+        "UNWATCHED",
+        code::UNWATCHED,
+        "no error: block 0 has ended, so that the others look at `cancel` themselves",
+    ),
+    (
         "FIRST_CUSTOM",
         code::FIRST_CUSTOM,
         "from here on the program's own, any values",
@@ -335,6 +375,10 @@ pub mod code {
     pub const MEMORY: u32 = 8;
     /// A segment exceeds the addresses reserved for it: slot, bytes needed.
     pub const SEGMENT: u32 = 9;
+    /// A block waited longer than the watchdog allows: its number.
+    pub const STUCK: u32 = 10;
+    /// No error: the block that looks at the host's word has ended, so that the others look themselves.
+    pub const UNWATCHED: u32 = 11;
     /// The program's own codes begin here.
     pub const FIRST_CUSTOM: u32 = 256;
 }

@@ -54,7 +54,7 @@ enum { HEDDLE_WAITED = 0, HEDDLE_TICK = 1, HEDDLE_CHANGE = 2 };
 #define HEDDLE_LEFT (-1)
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 6
+#define HEDDLE_ABI 7
 #define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
@@ -69,6 +69,8 @@ enum {
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
   HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
   HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
+  HEDDLE_STUCK = 10, /* block that waited longer than `watchdog`; no second value */
+  HEDDLE_UNWATCHED = 11, /* no error: block 0 has ended, so that the others look at `cancel` themselves */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
@@ -95,7 +97,13 @@ typedef struct heddle_unit {
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
   uint64_t passed; /* Points passed in this dispatch at which the team may change. */
   uint64_t taken; /* Pieces of its share that were taken, and the phase in the high half. */
-  uint64_t pad_round[5]; /* Ends the line. */
+  uint64_t looked; /* Time at which a block looked at `cancel`. */
+  uint64_t awaited; /* Number of the barrier, epoch or meeting that the block waited for as the run ended. */
+  uint32_t line; /* Line of the program's text at which it waited; 0: at none. */
+  uint32_t waits; /* The kind of the wait, one of `waits`. */
+  int32_t first; /* The first block that it waited for. */
+  int32_t count; /* The number of blocks that it waited for, from there on. */
+  uint64_t pad_round; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */
@@ -146,7 +154,9 @@ typedef struct heddle_env {
   heddle_sync *sync; /* The barrier of all units. */
   heddle_unit *units; /* One for each unit. */
   heddle_error *error; /* The first error. */
-  const uint32_t *cancel; /* Not zero: stop. */
+  const uint32_t *cancel; /* Not zero: stop. In the host's memory. */
+  uint64_t watchdog; /* Nanoseconds that a block may wait for another one. */
+  uint32_t *notes; /* For each block the line of the last operator that it began, of programs that note it. In the host's memory. */
   int64_t max_depth; /* The limit on recursion depth. */
   int64_t max_iterations; /* The limit on iterations of a loop. */
   uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */

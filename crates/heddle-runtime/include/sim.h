@@ -9,7 +9,9 @@
  * nothing can move (deadlock); nothing but pauses for many rounds (livelock); an element outside of a shared array (bounds). A
  * wait that spins has to pause.
  *
- * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores, time. */
+ * The clock counts rounds, so that a run takes the same time whenever it is repeated.
+ *
+ * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@ struct heddle_simulation {
   int32_t finding; /* 0, or one of heddle_sim::Finding */
   uint64_t seed;
   int64_t line; /* Of the text, from 1; 0: unknown. */
+  uint64_t looks[2]; /* Loads of words in the host's memory: by block 0, by others. */
   char text[512];
 };
 
@@ -41,6 +44,8 @@ enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, DONE };
 constexpr int32_t FOUND = -2;
 /* Bytes of a fiber's stack, and of the page below, which no access may touch. */
 constexpr size_t STACK = 256 << 10;
+/* Nanoseconds of the clock that a round takes, about as long as a barrier on a GPU; the clock's start. */
+constexpr uint64_t ROUND = 1000, START = UINT64_C(1000000000);
 /* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
  * host raises. */
 constexpr int IDLE_ROUNDS = 1000;
@@ -84,7 +89,7 @@ struct Block {
 struct Grid {
   heddle_simulation *host;
   uint32_t blocks, threads, warp, warps;
-  uint64_t random;
+  uint64_t random, clock;
   char *stacks;
   size_t stride;
   Fiber *fibers;
@@ -336,6 +341,11 @@ static uint64_t add(uint64_t *word, uint64_t value) {
   return before;
 }
 
+static uint32_t load_host(const uint32_t *word) {
+  grid->host->looks[self->block > 0]++;
+  return *(const volatile uint32_t *)word;
+}
+
 /* The line of the call that a fiber is in, while this lives. */
 struct Here {
   int before;
@@ -397,6 +407,7 @@ static void schedule() {
   heddle_simulation *host = grid->host;
   for (int idle = 0; grid->left && !host->finding;) {
     reorder();
+    grid->clock += ROUND;
     bool ran = false, moved = false;
     for (uint32_t i = 0; i < all && !host->finding; i++) {
       Fiber *fiber = &grid->fibers[grid->order[i]];
@@ -429,6 +440,7 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   all.random = (host->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
   /* Seeds that follow each other begin alike. */
   for (int i = 0; i < 16; i++) all.random ^= all.random << 13, all.random ^= all.random >> 7, all.random ^= all.random << 17;
+  all.clock = START;
   all.stride = STACK + page;
   all.left = (uint32_t)fibers;
   all.fibers = (Fiber *)calloc(fibers, sizeof(Fiber));
@@ -488,7 +500,8 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __attribute__((visibility("default"))) int32_t heddle_main(const heddle_env *env,     \
                                                                         int32_t, int32_t) {        \
-    return heddle_sim::launch(env, heddle_unit_main);                                                       \
+    int32_t code = heddle_sim::launch(env, heddle_block_main);                                     \
+    return code == HEDDLE_UNWATCHED ? 0 : code;                                                    \
   }
 #define HEDDLE_HERE heddle_sim::Here heddle_here_(__LINE__)
 
@@ -505,6 +518,9 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define heddle_warp_all(value) heddle_sim::all(value)
 #define heddle_shuffle(value, from) heddle_sim::shuffle((value), (from))
 
+#define heddle_clock() (heddle_sim::grid->clock)
+#define heddle_load_host(word) heddle_sim::load_host(word)
+#define heddle_store_host(word, value) (*(volatile uint32_t *)(word) = (value))
 #define heddle_pause() heddle_sim::pause()
 #define heddle_fence() heddle_sim::give_way()
 #define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))

@@ -1,7 +1,7 @@
 //! Simulated launches of GPU programs: `include/sim.h` runs the blocks and threads of emitted CUDA text on the calling thread.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use crate::error::RunError;
 use crate::grid::Grid;
@@ -64,6 +64,7 @@ pub(crate) struct Simulation {
     pub(crate) finding: AtomicI32,
     pub(crate) seed: u64,
     pub(crate) line: AtomicI64,
+    pub(crate) looks: [AtomicU64; 2],
     pub(crate) text: [AtomicU8; TEXT],
 }
 
@@ -76,6 +77,7 @@ impl Simulation {
             finding: AtomicI32::new(0),
             seed: grid.seed,
             line: AtomicI64::new(0),
+            looks: [const { AtomicU64::new(0) }; 2],
             text: [const { AtomicU8::new(0) }; TEXT],
         }
     }
@@ -125,6 +127,7 @@ static_assert(sizeof(heddle_simulation) == {}, \"size\");\n",
             ("finding", offset_of!(Simulation, finding)),
             ("seed", offset_of!(Simulation, seed)),
             ("line", offset_of!(Simulation, line)),
+            ("looks", offset_of!(Simulation, looks)),
             ("text", offset_of!(Simulation, text)),
         ] {
             text += &format!(

@@ -46,7 +46,7 @@ typedef unsigned long long uint64_t;
 /* The kernel. */
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {                   \
-    heddle_unit_main(&env, heddle_block, heddle_blocks);                                           \
+    heddle_block_main(&env, heddle_block, heddle_blocks);                                          \
   }
 /* Notes the line of a call that waits; for the simulator's messages. */
 #define HEDDLE_HERE (void)0
@@ -69,10 +69,24 @@ typedef unsigned long long uint64_t;
 #define heddle_warp_all(value) __all_sync(0xffffffffu, (value))
 #define heddle_shuffle(value, from) __shfl_sync(0xffffffffu, (value), (from))
 
+/* Nanoseconds since some time before the launch. */
+static __device__ __forceinline__ uint64_t heddle_clock() {
+  uint64_t time;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
+  return time;
+}
+
+/* A word in the host's memory, which takes a microsecond or more; a store to one. */
+#define heddle_load_host(word) (*(const volatile uint32_t *)(word))
+#define heddle_store_host(word, value) (*(volatile uint32_t *)(word) = (value))
 /* Words in global memory that blocks share. */
 #define heddle_pause() __nanosleep(32)
 #define heddle_fence() __threadfence()
-#define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
+static __device__ __forceinline__ uint32_t heddle_load_relaxed(const uint32_t *word) {
+  uint32_t value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
 #define heddle_swap_if(word, expected, value) atomicCAS((word), (expected), (value))
 #define heddle_add(word, value)                                                                    \
   ((uint64_t)atomicAdd((unsigned long long *)(word), (unsigned long long)(value)))
@@ -120,7 +134,7 @@ typedef int32_t heddle_decide(void *crew, int32_t ask);
 typedef int32_t heddle_commit(void *growth, int64_t slot, int64_t bytes, int64_t values[2]);
 
 /* The launch interface, from heddle-abi's schema.rs; HEDDLE_BLESS=1 in tests rewrites it. */
-#define HEDDLE_ABI 6
+#define HEDDLE_ABI 7
 #define HEDDLE_MAX_RANK 64
 
 /* Error codes, with their two values. */
@@ -135,6 +149,8 @@ enum {
   HEDDLE_BOUND = 7, /* size, the bound that was planned for it */
   HEDDLE_MEMORY = 8, /* bytes needed in all, the limit, or 0: the system refuses */
   HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
+  HEDDLE_STUCK = 10, /* block that waited longer than `watchdog`; no second value */
+  HEDDLE_UNWATCHED = 11, /* no error: block 0 has ended, so that the others look at `cancel` themselves */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
@@ -161,7 +177,13 @@ typedef struct heddle_unit {
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
   uint64_t passed; /* Points passed in this dispatch at which the team may change. */
   uint64_t taken; /* Pieces of its share that were taken, and the phase in the high half. */
-  uint64_t pad_round[5]; /* Ends the line. */
+  uint64_t looked; /* Time at which a block looked at `cancel`. */
+  uint64_t awaited; /* Number of the barrier, epoch or meeting that the block waited for as the run ended. */
+  uint32_t line; /* Line of the program's text at which it waited; 0: at none. */
+  uint32_t waits; /* The kind of the wait, one of `waits`. */
+  int32_t first; /* The first block that it waited for. */
+  int32_t count; /* The number of blocks that it waited for, from there on. */
+  uint64_t pad_round; /* Ends the line. */
   uint64_t met; /* How often the team has met whose middle this unit is. */
   uint64_t come; /* Units of it that have come this time. */
   uint32_t asleep; /* Workers asleep on `met`. */
@@ -212,7 +234,9 @@ typedef struct heddle_env {
   heddle_sync *sync; /* The barrier of all units. */
   heddle_unit *units; /* One for each unit. */
   heddle_error *error; /* The first error. */
-  const uint32_t *cancel; /* Not zero: stop. */
+  const uint32_t *cancel; /* Not zero: stop. In the host's memory. */
+  uint64_t watchdog; /* Nanoseconds that a block may wait for another one. */
+  uint32_t *notes; /* For each block the line of the last operator that it began, of programs that note it. In the host's memory. */
   int64_t max_depth; /* The limit on recursion depth. */
   int64_t max_iterations; /* The limit on iterations of a loop. */
   uint32_t patience; /* Nanoseconds for which a waiting worker keeps its core, looking. */
@@ -236,21 +260,34 @@ typedef struct heddle_about {
 /* Raises an error unless there is one. */
 HEDDLE_COLD int32_t heddle_fail(const heddle_env *env, uint32_t code, uint32_t site, int64_t a,
                                 int64_t b) {
-  uint32_t standing = heddle_swap_if(&env->error->code, 0u, code);
-  if (standing) return (int32_t)standing;
+  uint32_t before = HEDDLE_OK;
+  uint32_t standing = heddle_swap_if(&env->error->code, before, code);
+  if (standing == HEDDLE_UNWATCHED) {
+    before = standing;
+    standing = heddle_swap_if(&env->error->code, before, code);
+  }
+  if (standing != before) return (int32_t)standing;
   env->error->site = site;
   env->error->values[0] = a;
   env->error->values[1] = b;
   return (int32_t)code;
 }
 
-/* One lane's view: an error was raised, or the run was cancelled. */
+/* Nanoseconds between a block's looks at the host's word. */
+#define HEDDLE_LOOK_NS 100000
+
+/* One lane's view: an error was raised, or the run was cancelled. Block 0 alone looks at the host's word, now and then, and
+ * raises an error for the others, which read the device's memory. */
 HEDDLE_INLINE int32_t heddle_look(const heddle_env *env) {
   uint32_t code = heddle_load_relaxed(&env->error->code);
-  if (code) return (int32_t)code;
-  return heddle_load_relaxed(env->cancel)
-             ? heddle_fail(env, HEDDLE_CANCELLED, 0, 0, 0)
-             : 0;
+  if (code == HEDDLE_OK && heddle_block > 0) return 0;
+  if (code != HEDDLE_OK && code != HEDDLE_UNWATCHED) return (int32_t)code;
+  uint64_t *looked = &env->units[heddle_block].looked, now = heddle_clock();
+  /* The end of a launch is too short for a look of each block. */
+  if (heddle_block > 0 && *looked == 0) *looked = now;
+  if (now - *looked < HEDDLE_LOOK_NS) return 0;
+  *looked = now;
+  return heddle_load_host(env->cancel) ? heddle_fail(env, HEDDLE_CANCELLED, 0, 0, 0) : 0;
 }
 
 /* The whole block's decision: not zero if the run stops. */
@@ -381,6 +418,14 @@ HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const vo
   HEDDLE_FUNCTION int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
 
 HEDDLE_MAIN;
+
+/* What a block runs. After block 0 the others look at the host's word themselves. */
+HEDDLE_INLINE int32_t heddle_block_main(const heddle_env *env, int32_t worker, int32_t workers) {
+  int32_t code = heddle_unit_main(env, worker, workers);
+  if (code == 0 && worker == 0 && heddle_lane == 0)
+    heddle_swap_if(&env->error->code, (uint32_t)HEDDLE_OK, (uint32_t)HEDDLE_UNWATCHED);
+  return code;
+}
 
 HEDDLE_KERNEL
 

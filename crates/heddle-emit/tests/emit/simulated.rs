@@ -49,8 +49,23 @@ fn snapshots_are_host_cpp() {
     assert!(compiled > 10, "{compiled} snapshots");
 }
 
-/// For each warp and seed: the finding, whether its line is one of the kernel's, and the output.
-fn runs(case: u32) -> Vec<(i32, bool, i64)> {
+/// A run of a kernel by hand.
+#[derive(Debug)]
+struct Run {
+    /// The simulator's finding.
+    finding: i64,
+    /// Its line is one of the kernel's.
+    in_kernel: bool,
+    /// The first word of the output.
+    out: i64,
+    /// The launch's code.
+    code: i64,
+    /// Looks at words of the host: by block 0, by others.
+    looks: [i64; 2],
+}
+
+/// A run for each warp and seed.
+fn runs(case: u32) -> Vec<Run> {
     let folder = tempfile::tempdir().unwrap();
     let prelude = CUDA.prelude;
     let text = format!("#line 1000\n{prelude}\n#line 1\n{KERNELS}\n{DRIVER}");
@@ -61,8 +76,13 @@ fn runs(case: u32) -> Vec<(i32, bool, i64)> {
     let text = String::from_utf8(output.stdout).unwrap();
     let runs = text.lines().map(|line| {
         let words: Vec<i64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
-        let in_kernel = (1..1000).contains(&words[1]);
-        (words[0] as i32, in_kernel, words[2])
+        Run {
+            finding: words[0],
+            in_kernel: (1..1000).contains(&words[1]),
+            out: words[2],
+            code: words[3],
+            looks: [words[4], words[5]],
+        }
     });
     let runs: Vec<_> = runs.collect();
     assert_eq!(runs.len(), 6);
@@ -74,17 +94,17 @@ fn barriers_shuffles_and_shared_memory_work() {
     // 4 blocks with lanes 0 to 63, and lane 3 of each one's warp for each lane.
     let [narrow, wide] = [4 * (2016 + 32 * 3 + 32 * 35), 4 * (2016 + 64 * 3)];
     let found = runs(0);
-    let sums: Vec<i64> = found.iter().map(|run| run.2).collect();
+    let sums: Vec<i64> = found.iter().map(|run| run.out).collect();
     assert_eq!(sums, [narrow, narrow, narrow, wide, wide, wide]);
-    assert!(found.iter().all(|run| run.0 == 0));
+    assert!(found.iter().all(|run| run.finding == 0));
 }
 
 #[test]
 fn divergence_is_found() {
     let found = runs(1);
-    assert!(found.iter().all(|run| run.0 == 1), "{found:?}");
+    assert!(found.iter().all(|run| run.finding == 1), "{found:?}");
     // The lanes that came first or those that came last are named.
-    assert!(found.iter().any(|run| run.1), "{found:?}");
+    assert!(found.iter().any(|run| run.in_kernel), "{found:?}");
 }
 
 #[test]
@@ -92,7 +112,9 @@ fn deadlock_and_livelock_are_found() {
     for (case, finding) in [(2, 2), (3, 3)] {
         let found = runs(case);
         assert!(
-            found.iter().all(|run| (run.0, run.1) == (finding, true)),
+            found
+                .iter()
+                .all(|run| run.finding == finding && run.in_kernel),
             "{found:?}"
         );
     }
@@ -101,5 +123,28 @@ fn deadlock_and_livelock_are_found() {
 #[test]
 fn a_missing_barrier_shows_in_some_seed() {
     let found = runs(4);
-    assert!(found.iter().any(|run| run.2 != 256), "{found:?}");
+    assert!(found.iter().any(|run| run.out != 256), "{found:?}");
+}
+
+#[test]
+fn block_0_alone_looks_at_the_host_and_only_now_and_then() {
+    for run in runs(6) {
+        let [own, others] = run.looks;
+        assert_eq!((run.finding, run.code, others), (0, 0, 0), "{run:?}");
+        // There are 2,000 barriers, each of them several rounds of a microsecond.
+        assert!((10..200).contains(&own), "{run:?}");
+    }
+}
+
+#[test]
+fn a_cancelled_run_ends_also_behind_block_0() {
+    const CANCELLED: i64 = heddle_abi::schema::code::CANCELLED as i64;
+    for (case, behind) in [(7, false), (8, true)] {
+        for run in runs(case) {
+            assert_eq!((run.finding, run.code), (0, CANCELLED), "{run:?}");
+            // It was cancelled in iteration 500. A look comes within 100 rounds.
+            assert!((500..700).contains(&run.out), "{run:?}");
+            assert_eq!(run.looks[1] > 0, behind, "{run:?}");
+        }
+    }
 }

@@ -22,6 +22,24 @@ HEDDLE_MAIN {
 #elif CASE == 5 /* an element behind the end of a shared array */
   HEDDLE_SHARED(int64_t, tile, 8);
   tile[heddle_lane / 7] = 1;
+#elif CASE == 6 /* right: many barriers */
+  for (int64_t i = 0; i < 2000; i++) HEDDLE_TRY(heddle_barrier(env, worker, workers));
+  out[own] = 1;
+#elif CASE == 7 /* block 1 cancels the run, which else does not end */
+  for (int64_t i = 0;; i++) {
+    if (worker == 1 && i == 500) *(uint32_t *)env->cancel = 1;
+    HEDDLE_TRY(heddle_iteration(env, 0, i));
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));
+    if (own == 0) out[0] = i;
+  }
+#elif CASE == 8 /* the same after block 0 has ended */
+  if (worker == 0) return heddle_poll(env);
+  for (int64_t i = 0;; i++) {
+    if (worker == 1 && i == 500) *(uint32_t *)env->cancel = 1;
+    HEDDLE_TRY(heddle_iteration(env, 0, i));
+    heddle_pause();
+    if (worker == 2 && heddle_lane == 0) out[0] = i;
+  }
 #endif
   if (own == 0) {
     int64_t sum = 0;

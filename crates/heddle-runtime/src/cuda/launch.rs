@@ -16,7 +16,7 @@ use super::driver::{HostMemory, status};
 use super::error::{DeviceError, Failed};
 use super::kernel::Loaded;
 use super::segments::DeviceSegments;
-use crate::abi::{Env, ErrorCell, RawTensor, Sync, UnitState};
+use crate::abi::{Env, ErrorCell, RawTensor, Sync, UnitState, code};
 use crate::cancel::CancelToken;
 
 /// Time for which a wait with a limit keeps asking; then it naps.
@@ -217,7 +217,10 @@ impl Launcher {
         })?;
         let first = self.results.long(0) as u64;
         Ok(Ended {
-            code: first as u32,
+            code: match first as u32 {
+                code::UNWATCHED => 0,
+                code => code,
+            },
             site: (first >> 32) as u32,
             values: [8, 16].map(|at| self.results.long(at)),
             is_late,
@@ -306,6 +309,8 @@ impl Launcher {
             units: pointer(at(size_of::<Sync>())),
             error: pointer(at(places.error)),
             cancel: pointer(self.cancel.address),
+            watchdog: u64::MAX,
+            notes: std::ptr::null(),
             max_depth: given.max_depth,
             max_iterations: given.max_iterations,
             patience: 0,

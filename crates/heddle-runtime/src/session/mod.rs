@@ -261,6 +261,8 @@ impl Session {
             units: self.units.as_ptr(),
             error: &*self.error,
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
+            watchdog: u64::MAX,
+            notes: std::ptr::null(),
             max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
             patience,
@@ -518,6 +520,7 @@ impl<'s> Staged<'s, '_> {
             unit.come.store(0, Ordering::Relaxed);
             unit.passed.store(0, Ordering::Relaxed);
             unit.ready.store(0, Ordering::Relaxed);
+            unit.looked.store(0, Ordering::Relaxed);
         }
     }
 
