@@ -250,7 +250,7 @@ def _batch_program_of(model: Model, forms: dict[str, str | None], options: dict[
 _model_of_bytes = _native.model_of_bytes
 
 _NO_LIMITS: dict[str, Any] = dict(
-    timeout=None, max_depth=None, max_iterations=None, max_memory=None, max_frames=None, seed=0, f64=False, cancel=None,
+    timeout=None, watchdog=None, max_depth=None, max_iterations=None, max_memory=None, max_frames=None, seed=0, f64=False, cancel=None,
 )
 
 
@@ -280,6 +280,7 @@ class Program:
         inputs: Mapping[str, Any],
         *,
         timeout: float | None = None,
+        watchdog: float | None = None,
         max_depth: int | None = None,
         max_iterations: int | None = None,
         max_memory: int | None = None,
@@ -296,7 +297,7 @@ class Program:
         the program writes to their memory; else the results are copied.
         """
         results = self._run(
-            inputs, out, timeout=timeout, max_depth=max_depth, max_iterations=max_iterations, max_memory=max_memory,
+            inputs, out, timeout=timeout, watchdog=watchdog, max_depth=max_depth, max_iterations=max_iterations, max_memory=max_memory,
             max_frames=max_frames, seed=seed, f64=f64, cancel=cancel,
         )
         library, out = library_of(inputs.values()), out or {}

@@ -107,6 +107,7 @@ struct Simulation {
   uint64_t seed;
   int64_t line;
   uint64_t looks[2];
+  uint32_t patient, reserved;
   char text[512];
 };
 
@@ -830,5 +831,7 @@ API int cuLaunchCooperativeKernel(void *handle, unsigned blocks, unsigned y, uns
   Simulation simulation = {};
   simulation.blocks = blocks, simulation.threads = threads;
   simulation.warp = (uint32_t)setting("warp"), simulation.seed = setting("seed");
+  /* A GPU knows no livelock. */
+  simulation.patient = 1;
   return add_work(stream, [=] { return run_kernel(kernel, copy, simulation); });
 }

@@ -24,7 +24,12 @@ pub fn fake() -> &'static Fake {
         let sim = here.join("../../crates/heddle-runtime/include/sim.h");
         let build = |source: &str, name: &str, flag: &str| {
             let source = here.join(source);
-            let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+            // Unit tests have no folder of their own.
+            let beside = std::env::current_exe().expect("the test program");
+            let folder = match option_env!("CARGO_TARGET_TMPDIR") {
+                Some(folder) => Path::new(folder),
+                None => beside.parent().expect("its folder"),
+            };
             let product = folder.join(name);
             let time = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
             if time(&product) > time(&source) {

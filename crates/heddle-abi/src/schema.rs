@@ -43,6 +43,15 @@ pub mod waits {
     pub const ENDED: u32 = 4;
 }
 
+/// The kinds of waits by their names in C.
+pub const WAITS: &[(&str, u32)] = &[
+    ("NOTHING", waits::NOTHING),
+    ("BARRIER", waits::BARRIER),
+    ("SIGNAL", waits::SIGNAL),
+    ("MEETING", waits::MEETING),
+    ("ENDED", waits::ENDED),
+];
+
 /// A structure, as C sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Struct {
@@ -406,6 +415,10 @@ pub fn declarations() -> String {
     text += "\n/* Error codes, with their two values. */\nenum {\n  HEDDLE_OK = 0,\n";
     for (name, code, values) in CODES {
         text += &format!("  HEDDLE_{name} = {code}, /* {values} */\n");
+    }
+    text += "};\n\n/* What a block waits for. */\nenum {\n";
+    for (name, number) in WAITS {
+        text += &format!("  HEDDLE_WAITS_{name} = {number},\n");
     }
     text += "};\n";
     for Struct {

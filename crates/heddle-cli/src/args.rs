@@ -297,6 +297,10 @@ pub struct Exec {
     /// Stop after so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
+    /// Stop when a block of --device cuda or sim waits longer for another one, and say which waits where for which; default: 10. A
+    /// round of the simulator's threads takes a microsecond.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub watchdog: Option<Duration>,
 }
 
 /// Options of compiling.

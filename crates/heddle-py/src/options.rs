@@ -147,6 +147,7 @@ fn cache(folder: Option<PathBuf>) -> CacheChoice {
 /// Options of a run, as `Program.run` takes them.
 pub struct Running<'py> {
     timeout: Option<f64>,
+    watchdog: Option<f64>,
     max_depth: Option<usize>,
     max_iterations: Option<u64>,
     max_memory: Option<u64>,
@@ -162,6 +163,7 @@ impl<'py> FromPyObject<'_, 'py> for Running<'py> {
     fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         Ok(Self {
             timeout: item(&options, "timeout", SECONDS)?,
+            watchdog: item(&options, "watchdog", SECONDS)?,
             max_depth: item(&options, "max_depth", NATURAL)?,
             max_iterations: item(&options, "max_iterations", NATURAL)?,
             max_memory: item(&options, "max_memory", "a number of bytes")?,
@@ -196,6 +198,8 @@ impl Running<'_> {
     /// The options.
     pub fn options(self, py: Python<'_>) -> PyResult<RunOptions> {
         let timeout = self.timeout.map(|time| seconds(py, "timeout", time));
+        let watchdog = self.watchdog.map(|time| seconds(py, "watchdog", time));
+        let watchdog = watchdog.transpose()?;
         Ok(RunOptions {
             f64: self.f64,
             max_memory: self.max_memory,
@@ -203,6 +207,8 @@ impl Running<'_> {
             max_depth: self.max_depth,
             max_frames: self.max_frames,
             timeout: timeout.transpose()?.flatten(),
+            // A longest time of infinity is one that is never over.
+            watchdog: watchdog.map(|time| time.unwrap_or(Duration::MAX)),
             cancel: self.cancel.map(|cancel| cancel.get().0.clone()),
             seed: self.seed,
         })

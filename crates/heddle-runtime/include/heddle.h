@@ -74,6 +74,15 @@ enum {
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
+/* What a block waits for. */
+enum {
+  HEDDLE_WAITS_NOTHING = 0,
+  HEDDLE_WAITS_BARRIER = 1,
+  HEDDLE_WAITS_SIGNAL = 2,
+  HEDDLE_WAITS_MEETING = 3,
+  HEDDLE_WAITS_ENDED = 4,
+};
+
 /* A row-major tensor without gaps. Dims beyond the rank are unspecified. */
 typedef struct heddle_tensor {
   void *data; /* The first element. */

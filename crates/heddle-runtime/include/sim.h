@@ -32,6 +32,8 @@ struct heddle_simulation {
   uint64_t seed;
   int64_t line; /* Of the text, from 1; 0: unknown. */
   uint64_t looks[2]; /* Loads of words in the host's memory: by block 0, by others. */
+  uint32_t patient; /* Not zero: a launch without progress is no finding, and the clock runs ahead for its waits. */
+  uint32_t reserved;
   char text[512];
 };
 
@@ -44,8 +46,9 @@ enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, DONE };
 constexpr int32_t FOUND = -2;
 /* Bytes of a fiber's stack, and of the page below, which no access may touch. */
 constexpr size_t STACK = 256 << 10;
-/* Nanoseconds of the clock that a round takes, about as long as a barrier on a GPU; the clock's start. */
-constexpr uint64_t ROUND = 1000, START = UINT64_C(1000000000);
+/* Nanoseconds of the clock that a round takes, about as long as a barrier on a GPU; one in which nothing has moved for long, if the
+ * host is patient; the clock's start. */
+constexpr uint64_t ROUND = 1000, AHEAD = UINT64_C(100000000), START = UINT64_C(1000000000);
 /* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
  * host raises. */
 constexpr int IDLE_ROUNDS = 1000;
@@ -407,7 +410,7 @@ static void schedule() {
   heddle_simulation *host = grid->host;
   for (int idle = 0; grid->left && !host->finding;) {
     reorder();
-    grid->clock += ROUND;
+    grid->clock += idle < IDLE_ROUNDS ? ROUND : AHEAD;
     bool ran = false, moved = false;
     for (uint32_t i = 0; i < all && !host->finding; i++) {
       Fiber *fiber = &grid->fibers[grid->order[i]];
@@ -418,8 +421,8 @@ static void schedule() {
       switch_to(&grid->scheduler, fiber);
       moved |= fiber->state != PAUSED || fiber->has_stored;
     }
-    idle = moved ? 0 : idle + 1;
-    if (host->finding || !grid->left || (ran && idle < IDLE_ROUNDS)) continue;
+    idle = moved ? 0 : idle < IDLE_ROUNDS ? idle + 1 : idle;
+    if (host->finding || !grid->left || (ran && (idle < IDLE_ROUNDS || host->patient))) continue;
     if (const Fiber *stuck = diverged()) {
       find(DIVERGENCE, *stuck, "lanes of a block part at a barrier");
       continue;

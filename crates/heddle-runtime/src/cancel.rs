@@ -155,7 +155,11 @@ impl Watchdog {
                 let over = *deadline <= now;
                 if over {
                     let (ok, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
-                    let raise = |before| error.code.compare_exchange(before, code::TIMEOUT, ok, relaxed);
+                    let raise = |before| {
+                        error
+                            .code
+                            .compare_exchange(before, code::TIMEOUT, ok, relaxed)
+                    };
                     let _ = raise(0).or_else(|_| raise(code::UNWATCHED));
                 }
                 !over

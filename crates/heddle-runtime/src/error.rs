@@ -238,6 +238,19 @@ pub enum RunError {
         /// The thread, where it is, and what the others of its block do.
         text: String,
     },
+    /// A block of a launch waited longer than [`RunOptions::watchdog`](crate::RunOptions::watchdog).
+    #[error(
+        "a block waited longer than {} s: {text}. If another one computes for that long, raise the limit of the watchdog",
+        .limit.as_secs_f64()
+    )]
+    Stuck {
+        /// The limit.
+        limit: Duration,
+        /// The lines of the program's text at which blocks wait; first that of the one whose time was over.
+        lines: Vec<usize>,
+        /// Which blocks wait where, and for whom.
+        text: String,
+    },
     /// A CUDA program was run without a grid, or another one with it.
     #[error("{}", match .needed {
         true => "the program is launched as a grid, which a session of it needs",

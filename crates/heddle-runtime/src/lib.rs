@@ -29,6 +29,7 @@ pub mod simulation;
 mod slab;
 mod source;
 mod standalone;
+mod watchdog;
 pub mod weights;
 
 pub use buffer::{ALIGNMENT, Buffer};

@@ -65,6 +65,8 @@ pub(crate) struct Simulation {
     pub(crate) seed: u64,
     pub(crate) line: AtomicI64,
     pub(crate) looks: [AtomicU64; 2],
+    pub(crate) patient: u32,
+    pub(crate) reserved: u32,
     pub(crate) text: [AtomicU8; TEXT],
 }
 
@@ -78,6 +80,8 @@ impl Simulation {
             seed: grid.seed,
             line: AtomicI64::new(0),
             looks: [const { AtomicU64::new(0) }; 2],
+            patient: 0,
+            reserved: 0,
             text: [const { AtomicU8::new(0) }; TEXT],
         }
     }
@@ -128,6 +132,7 @@ static_assert(sizeof(heddle_simulation) == {}, \"size\");\n",
             ("seed", offset_of!(Simulation, seed)),
             ("line", offset_of!(Simulation, line)),
             ("looks", offset_of!(Simulation, looks)),
+            ("patient", offset_of!(Simulation, patient)),
             ("text", offset_of!(Simulation, text)),
         ] {
             text += &format!(

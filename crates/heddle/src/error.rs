@@ -534,7 +534,10 @@ fn compiled_message(
             Some(failure) => format!("{site}: {failure}"),
             None => format!("{site}: {fault}"),
         },
-        (Some(site), heddle_runtime::RunError::Simulated { .. }) => format!("{site}: {error}"),
+        (
+            Some(site),
+            heddle_runtime::RunError::Simulated { .. } | heddle_runtime::RunError::Stuck { .. },
+        ) => format!("{site}: {error}"),
         _ => error.to_string(),
     }
 }
@@ -551,6 +554,7 @@ fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
         RunError::Simulated { finding, .. } => {
             return (*finding != Finding::Memory).then_some(Remedy::Report);
         }
+        RunError::Stuck { .. } => return Some(Remedy::Report),
         RunError::Device(error) => return device_remedy(error),
         RunError::Timeout(_) => Limit::Timeout,
         RunError::MemoryLimit { .. } => Limit::Memory,
@@ -598,6 +602,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
             ..
         }
         | RunError::Simulated { .. }
+        | RunError::Stuck { .. }
         | RunError::OutputDims { .. } => ErrorKind::Internal,
         _ => ErrorKind::Invalid,
     }

@@ -193,6 +193,10 @@ pub struct RunOptions {
     pub max_frames: Option<usize>,
     /// Wall time.
     pub timeout: Option<Duration>,
+    /// The longest that a block of a GPU may wait for another one; `None`: 10 seconds. Then the run ends with an error of kind
+    /// [`ErrorKind::Internal`](crate::ErrorKind::Internal), which says which block waits where for which one. On [`Device::Sim`] a round
+    /// of all threads takes a microsecond of that time. Other devices have no blocks.
+    pub watchdog: Option<Duration>,
     /// Stops the run, from another thread, with an error of kind [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
     pub cancel: Option<CancelToken>,
     /// The seed of random operators that have none of their own. Runs with equal seeds draw equal numbers, on every device and

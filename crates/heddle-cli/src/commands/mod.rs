@@ -130,6 +130,10 @@ pub fn check_device(exec: &Exec) -> Result<(), Failure> {
         let text = "--arch is what --device cuda builds for";
         return Err(Failure::new(Exit::Usage, text));
     }
+    if exec.watchdog.is_some() && !matches!(exec.device, DeviceArg::Cuda | DeviceArg::Sim) {
+        let text = "--watchdog is for the blocks of --device cuda and --device sim";
+        return Err(Failure::new(Exit::Usage, text));
+    }
     Ok(())
 }
 
@@ -211,6 +215,7 @@ pub fn run_options(exec: &Exec, seed: u64) -> RunOptions {
         max_depth: exec.max_depth,
         max_frames: exec.max_frames,
         timeout: exec.timeout,
+        watchdog: exec.watchdog,
         seed: exec.seed.unwrap_or(seed),
         cancel: None,
     }

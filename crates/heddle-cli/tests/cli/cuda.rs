@@ -219,6 +219,7 @@ fn @down(%k: i64[]) -> (%n: i64[]) {
         let args = format!("run {model}.heddle -i in.npz --device cuda {limit}");
         on_fake(&s, &args, settings)
     };
+    run("m", "--watchdog 5", "").ok();
     run("forever", "--timeout 0.3", "").fails(5, &["did not end within 0.3 s", "--timeout"]);
     nothing_is_left(&s);
     run("m", "--max-iterations 1", "").fails(5, &["1 iterations", "--max-iterations"]);

@@ -82,7 +82,17 @@ fn faults_of_the_grid_name_the_flag() {
                 .fails(2, &["--sim", words]);
         }
     }
+    s.heddle("check m.heddle -i in.npz --expect want.npz --device sim --watchdog 1")
+        .ok();
+    for wrong in ["0", "-1", "soon"] {
+        s.heddle(&format!(
+            "run m.heddle -i in.npz --device sim --watchdog {wrong}"
+        ))
+        .fails(2, &["--watchdog", "a positive number of seconds"]);
+    }
     for command in ["run m.heddle -i in.npz", "test .", "run m.hprog"] {
+        s.heddle(&format!("{command} --watchdog 1"))
+            .fails(2, &["--watchdog", "--device cuda and --device sim"]);
         s.heddle(&format!("{command} --sim blocks=2"))
             .fails(2, &["--sim", "--device sim"]);
     }

@@ -120,12 +120,12 @@ HEDDLE_INLINE float heddle_from_bits(uint32_t bits) { return __uint_as_float(bit
 #define HEDDLE_LIKELY(x) (x)
 #define HEDDLE_UNLIKELY(x) (x)
 
-/* Leaves the function with the code of `call` if that is not zero. */
+/* Leaves the function with the code of `call` if that is not zero. A block that waited there notes the line. */
 #define HEDDLE_TRY(call)                                                                           \
   do {                                                                                             \
     HEDDLE_HERE;                                                                                   \
     int32_t heddle_code_ = (call);                                                                 \
-    if (heddle_code_) return heddle_code_;                                                         \
+    if (heddle_code_) return heddle_left(env, __LINE__, heddle_code_);                             \
   } while (0)
 
 /* Of hosts that change the number of units in a launch; here it is fixed. */
@@ -152,6 +152,15 @@ enum {
   HEDDLE_STUCK = 10, /* block that waited longer than `watchdog`; no second value */
   HEDDLE_UNWATCHED = 11, /* no error: block 0 has ended, so that the others look at `cancel` themselves */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
+};
+
+/* What a block waits for. */
+enum {
+  HEDDLE_WAITS_NOTHING = 0,
+  HEDDLE_WAITS_BARRIER = 1,
+  HEDDLE_WAITS_SIGNAL = 2,
+  HEDDLE_WAITS_MEETING = 3,
+  HEDDLE_WAITS_ENDED = 4,
 };
 
 /* A row-major tensor without gaps. Dims beyond the rank are unspecified. */
@@ -295,11 +304,39 @@ HEDDLE_INLINE int32_t heddle_poll(const heddle_env *env) {
   return heddle_unit_or(heddle_lane == 0 ? heddle_look(env) : 0);
 }
 
-/* Waits, in one lane, until `*word` is at least `target`. */
-HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, uint64_t target) {
-  while (heddle_load_acquire(word) < target) {
+/* Notes a wait of this block that an error ends: its kind, the blocks that it is for, and their number of the barrier,
+ * signal or meeting. Nothing is noted while all goes well. */
+HEDDLE_COLD int32_t heddle_waited(const heddle_env *env, int32_t code, uint32_t kind, int32_t first,
+                                  int32_t count, uint64_t awaited) {
+  heddle_unit *unit = &env->units[heddle_block];
+  unit->waits = kind;
+  unit->first = first, unit->count = count, unit->awaited = awaited;
+  return code;
+}
+
+/* Notes the line of that wait. */
+HEDDLE_COLD int32_t heddle_left(const heddle_env *env, uint32_t line, int32_t code) {
+  heddle_unit *unit = &env->units[heddle_block];
+  if (heddle_lane == 0 && unit->waits != HEDDLE_WAITS_NOTHING && unit->line == 0) unit->line = line;
+  return code;
+}
+
+/* Looks of a wait between two at the clock. */
+#define HEDDLE_LOOKS 256
+
+/* Waits, in one lane, until `*word` is at least `target`; the rest is what `heddle_waited` notes. */
+HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, uint64_t target,
+                                   uint32_t kind, int32_t first, int32_t count, uint64_t awaited) {
+  uint64_t begin = 0;
+  for (uint32_t looks = 1; heddle_load_acquire(word) < target; looks++) {
     int32_t code = heddle_look(env);
-    if (code) return code;
+    if (looks % HEDDLE_LOOKS == 0 && code == 0) {
+      const uint64_t now = heddle_clock();
+      if (begin == 0) begin = now;
+      if (now - begin > env->watchdog)
+        code = heddle_fail(env, HEDDLE_STUCK, 0, heddle_block, 0);
+    }
+    if (code) return heddle_waited(env, code, kind, first, count, awaited);
     heddle_pause();
   }
   return heddle_look(env);
@@ -310,10 +347,11 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
   int32_t code = 0;
   HEDDLE_UNIT_SYNC;
   if (heddle_lane == 0) {
-    uint64_t target = ++env->units[worker].round * (uint64_t)workers;
+    uint64_t round = ++env->units[worker].round;
     heddle_fence();
     heddle_arrive(&env->sync->arrived);
-    code = heddle_await(env, &env->sync->arrived, target);
+    code = heddle_await(env, &env->sync->arrived, round * (uint64_t)workers, HEDDLE_WAITS_BARRIER,
+                        0, workers, round);
     heddle_fence();
   }
   return heddle_unit_or(code);
@@ -332,7 +370,8 @@ HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t
 HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
   int32_t code = 0;
   if (heddle_lane == 0) {
-    code = heddle_await(env, &env->units[other].signalled, epoch);
+    code = heddle_await(env, &env->units[other].signalled, epoch, HEDDLE_WAITS_SIGNAL, other, 1,
+                        epoch);
     heddle_fence();
   }
   return heddle_unit_or(code);
@@ -353,7 +392,7 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
       heddle_store_release(&unit->met, met + 1);
       code = heddle_look(env);
     } else {
-      code = heddle_await(env, &unit->met, met + 1);
+      code = heddle_await(env, &unit->met, met + 1, HEDDLE_WAITS_MEETING, first, workers, met + 1);
     }
     heddle_fence();
   }
@@ -422,7 +461,9 @@ HEDDLE_MAIN;
 /* What a block runs. After block 0 the others look at the host's word themselves. */
 HEDDLE_INLINE int32_t heddle_block_main(const heddle_env *env, int32_t worker, int32_t workers) {
   int32_t code = heddle_unit_main(env, worker, workers);
-  if (code == 0 && worker == 0 && heddle_lane == 0)
+  if (code != 0 || heddle_lane != 0) return code;
+  env->units[worker].waits = HEDDLE_WAITS_ENDED;
+  if (worker == 0)
     heddle_swap_if(&env->error->code, (uint32_t)HEDDLE_OK, (uint32_t)HEDDLE_UNWATCHED);
   return code;
 }

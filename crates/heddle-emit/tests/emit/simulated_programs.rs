@@ -5,6 +5,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::harness::{Case, PROGRAMS, drawn, random};
 use heddle_abi::plan::{Array, Plan};
@@ -126,8 +127,8 @@ fn goes_on(name: &str, text: &str, more: RangeInclusive<u32>) {
     }
 }
 
-/// A run of one of the kernels by hand.
-fn run(case: u32, grid: Option<Grid>) -> Result<(), RunError> {
+/// A session of one of the kernels by hand.
+fn session(case: u32, grid: Option<Grid>) -> Session {
     let mut plan = Plan::new(0);
     plan.outputs = vec![Array {
         name: "out".into(),
@@ -156,7 +157,12 @@ fn run(case: u32, grid: Option<Grid>) -> Result<(), RunError> {
         grid,
         ..Default::default()
     };
-    let mut session = Session::new(Arc::new(program), Arc::new(pool), options);
+    Session::new(Arc::new(program), Arc::new(pool), options)
+}
+
+/// A run of one of the kernels by hand.
+fn run(case: u32, grid: Option<Grid>) -> Result<(), RunError> {
+    let mut session = session(case, grid);
     // A finding leaves nothing behind.
     for _ in 0..2 {
         session.run(&[], &[], &RunOptions::default())?;
@@ -201,6 +207,36 @@ fn faults_are_errors_with_a_line() {
             (1..1000).contains(&line) || case == 1,
             "line {line}: {text}"
         );
+    }
+}
+
+/// Time is the simulator's, so that a wait ends in the same round on any machine.
+#[test]
+fn a_wait_beyond_the_watchdog_says_which_blocks_wait_for_whom() {
+    let mut session = session(9, Some(GRID));
+    let options = RunOptions {
+        max_iterations: 7,
+        watchdog: Duration::from_micros(200),
+        ..Default::default()
+    };
+    for _ in 0..2 {
+        let error = session.run(&[], &[], &options).unwrap_err();
+        let RunError::Stuck { limit, lines, text } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(*limit, Duration::from_micros(200));
+        let [line] = lines[..] else {
+            panic!("{lines:?}");
+        };
+        let kernels = include_str!("../simulated/kernels.cu");
+        let quoted = kernels.lines().nth(line - 1).unwrap();
+        assert!(quoted.contains("HEDDLE_TRY(heddle_barrier("), "{quoted}");
+        let words = format!(
+            "blocks 0, 1 and 3 wait at line {line} for barrier 3 of all blocks, to which block 2 has not come; block 2 has ended"
+        );
+        assert_eq!(*text, words);
+        // The next run is right.
+        session.run(&[], &[], &RunOptions::default()).unwrap();
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Arguments<'a> {
     pub(crate) segments: &'a DeviceSegments,
     pub(crate) max_depth: i64,
     pub(crate) max_iterations: i64,
+    /// Nanoseconds.
+    pub(crate) watchdog: u64,
     /// The point at which the program goes on; 0: it begins.
     pub(crate) point: u32,
 }
@@ -239,6 +241,14 @@ impl Launcher {
         raw.rank = self.results.long(at + rank) as i32;
     }
 
+    /// The units' state, as the last launch left it.
+    pub(crate) fn units(&self) -> Result<Vec<u8>, DeviceError> {
+        let first = size_of::<Sync>();
+        let mut units = vec![0; self.places.error - first];
+        self.download(&mut units, self.control.address() + first as u64)?;
+        Ok(units)
+    }
+
     /// Waits for the queue; was the deadline over?
     fn wait(&self, until: Until<'_>) -> Result<bool, Failed> {
         let (driver, stream) = (&self.context().driver, self.stream.handle);
@@ -309,7 +319,7 @@ impl Launcher {
             units: pointer(at(size_of::<Sync>())),
             error: pointer(at(places.error)),
             cancel: pointer(self.cancel.address),
-            watchdog: u64::MAX,
+            watchdog: given.watchdog,
             notes: std::ptr::null(),
             max_depth: given.max_depth,
             max_iterations: given.max_iterations,

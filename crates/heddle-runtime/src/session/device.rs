@@ -17,6 +17,7 @@ use crate::cuda::{
 };
 use crate::error::{Fault, RunError};
 use crate::grid::Grid;
+use crate::watchdog::{self, Note, nanoseconds};
 
 /// Bytes of an input at least: an element whose value is not used may be loaded.
 const LEAST: usize = 64;
@@ -147,6 +148,7 @@ impl OnDevice {
                 segments: &self.segments,
                 max_depth: memory.depth(),
                 max_iterations: options.max_iterations,
+                watchdog: nanoseconds(options.watchdog),
                 point,
             };
             let until = Until {
@@ -166,6 +168,10 @@ impl OnDevice {
                     return Err(RunError::Timeout(options.timeout.unwrap_or_default()));
                 }
                 code::CANCELLED => return Err(RunError::Cancelled),
+                code::STUCK => {
+                    let notes = Note::read(&self.launcher.units()?);
+                    return Err(watchdog::stuck(&notes, values[0], options.watchdog));
+                }
                 code::SEGMENT => match self.grow(values, room) {
                     Ok(next) => {
                         point = next;

@@ -27,6 +27,7 @@ use crate::grid::Grid;
 use crate::pool::{Leased, Pool};
 use crate::program::{Code, Entry, Program};
 use crate::simulation::Simulation;
+use crate::watchdog::{self, LONGEST, Note, nanoseconds};
 
 /// Poison: NaN as floats, -1 as integers.
 const POISON: u8 = 0xff;
@@ -66,6 +67,9 @@ pub struct RunOptions<'a> {
     pub timeout: Option<Duration>,
     /// Cancels the run from another thread.
     pub cancel: Option<&'a CancelToken>,
+    /// The longest that a block of a launch may wait for another one, in a GPU's time or a simulated one's; then the run ends with
+    /// [`RunError::Stuck`].
+    pub watchdog: Duration,
     /// Limit on nested calls, the entry counted; by default no calls. Frame memory is planned for
     /// it, or for as many as the memory limit allows.
     pub max_depth: i64,
@@ -86,6 +90,7 @@ impl Default for RunOptions<'_> {
         RunOptions {
             timeout: None,
             cancel: None,
+            watchdog: LONGEST,
             max_depth: 1,
             max_iterations: i64::MAX,
             team: usize::MAX,
@@ -261,7 +266,7 @@ impl Session {
             units: self.units.as_ptr(),
             error: &*self.error,
             cancel: options.cancel.map_or(&NEVER, |token| token.flag()),
-            watchdog: u64::MAX,
+            watchdog: nanoseconds(options.watchdog),
             notes: std::ptr::null(),
             max_depth: self.memory.depth(),
             max_iterations: options.max_iterations,
@@ -284,6 +289,7 @@ impl Session {
             simulation: self.simulation.as_deref(),
             _watch: deadline.map(|d| Watch::start(d, &self.error)).transpose()?,
             timeout,
+            watchdog: options.watchdog,
             poison: self.options.poison,
             last: &mut self.last,
             stops: &mut self.stops,
@@ -407,6 +413,7 @@ pub struct Staged<'s, 'i> {
     simulation: Option<&'s Simulation>,
     _watch: Option<Watch>,
     timeout: Duration,
+    watchdog: Duration,
     poison: bool,
     last: &'s mut Duration,
     stops: &'s mut Stops,
@@ -521,6 +528,8 @@ impl<'s> Staged<'s, '_> {
             unit.passed.store(0, Ordering::Relaxed);
             unit.ready.store(0, Ordering::Relaxed);
             unit.looked.store(0, Ordering::Relaxed);
+            unit.waits.store(abi::waits::NOTHING, Ordering::Relaxed);
+            unit.line.store(0, Ordering::Relaxed);
         }
     }
 
@@ -549,6 +558,11 @@ impl<'s> Staged<'s, '_> {
         match code.load(Ordering::Acquire) {
             abi::code::CANCELLED => RunError::Cancelled,
             abi::code::TIMEOUT => RunError::Timeout(self.timeout),
+            abi::code::STUCK => {
+                let blocks = self.simulation.map_or(0, |s| s.blocks as usize);
+                let notes: Vec<_> = self.units[..blocks].iter().map(Note::of).collect();
+                watchdog::stuck(&notes, values[0], self.watchdog)
+            }
             // The program returned a code without `heddle_fail`.
             0 => RunError::Program {
                 fault: Fault::new(returned.unsigned_abs(), [0, 0]),

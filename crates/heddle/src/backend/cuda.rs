@@ -156,3 +156,45 @@ impl Backend for Writer {
         Err(Error::NotCompiled(Interpreted::whole(None, why.into())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunOptions;
+    use crate::backend::fake_cuda::in_child;
+    use crate::backend::wrong::{Wrong, assert_stuck, inputs};
+
+    fn test(name: &str) -> String {
+        let module = module_path!().split_once("::").expect("the crate's name");
+        format!("{}::{name}", module.1)
+    }
+
+    /// The driver's clock runs ahead where nothing moves.
+    #[test]
+    fn a_kernel_that_waits_for_ever_is_ended_and_the_next_run_is_right() {
+        let name = test("a_kernel_that_waits_for_ever_is_ended_and_the_next_run_is_right");
+        let Some(log) = in_child(&name, "") else {
+            let options = CompileOptions {
+                device: Device::Cuda,
+                ..Default::default()
+            };
+            let to = "if (worker != 2 || env->max_iterations != 7) HEDDLE_TRY(heddle_barrier(env, worker, workers));";
+            let cuda = Cuda::new(&options).unwrap();
+            let program = Wrong::barrier(Box::new(cuda), to).compile(&options);
+            let stuck = RunOptions {
+                max_iterations: Some(7),
+                ..Default::default()
+            };
+            let error = program.run(inputs(), &stuck).unwrap_err();
+            assert_stuck(&error, to, "10 s");
+            let right = program.run(inputs(), &RunOptions::default());
+            let wanted = program
+                .on_interpreter()
+                .run(inputs(), &RunOptions::default());
+            assert_eq!(right.unwrap().outputs, wanted.unwrap().outputs);
+            return;
+        };
+        assert_eq!(log["cuLaunchCooperativeKernel"], 2, "{log:?}");
+        assert_eq!(log.get("cuDevicePrimaryCtxReset_v2"), None, "{log:?}");
+    }
+}

@@ -13,11 +13,17 @@
 mod compiled;
 mod cpu;
 mod cuda;
+#[cfg(test)]
+#[allow(dead_code)] // Tests of this crate use a part of it.
+#[path = "../../../../tests/fake-cuda/mod.rs"]
+mod fake_cuda;
 pub(crate) mod interface;
 mod interp;
 mod memory;
 mod parts;
 mod sim;
+#[cfg(test)]
+mod wrong;
 
 use std::sync::Arc;
 

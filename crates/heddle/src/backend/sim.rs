@@ -84,74 +84,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::pipeline::{Origin, compile_for};
-    use crate::{ErrorKind, Inputs, Model, Remedy, RunOptions, Tensor};
+    use crate::backend::wrong::{Wrong, inputs};
+    use crate::{ErrorKind, Program, Remedy, RunOptions};
 
-    /// A back end whose emitter is wrong.
-    #[derive(Debug)]
-    struct Wrong {
-        sim: Sim,
-        from: &'static str,
-        to: &'static str,
-    }
-
-    impl Backend for Wrong {
-        fn device(&self) -> Device {
-            self.sim.device()
-        }
-
-        fn machine(&self) -> Machine {
-            self.sim.machine()
-        }
-
-        fn lowers(&self) -> bool {
-            true
-        }
-
-        fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
-            let mut emitted = self.sim.emit(program, layout)?;
-            let (before, after) = emitted.source.rsplit_once(self.from).unwrap();
-            for (place, _) in &mut emitted.operators {
-                if *place > before.len() {
-                    *place = *place + self.to.len() - self.from.len();
-                }
-            }
-            Ok(Emitted {
-                source: format!("{before}{}{after}", self.to),
-                ..emitted
-            })
-        }
-
-        fn build(&self, program: Scheduled) -> Result<Arc<dyn Artifact>, Error> {
-            self.sim.build(program)
-        }
-    }
-
-    /// Both products are calls of one function.
-    const TEXT: &str = "fn @main(%x: f32[256,256]) -> (%z: f32[256,256]) {
-  %y = tanh(dot(%x, %x)) at MatMul \"first\"
-  %z = tanh(dot(%y, %y)) at MatMul \"second\"
-  return %z
-}
-";
-
-    const BARRIER: &str = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
-
-    fn stopped(to: &'static str) -> Error {
+    fn program(to: &'static str) -> Program {
         let options = CompileOptions {
             device: Device::Sim,
             ..Default::default()
         };
-        let wrong = Wrong {
-            sim: Sim::new(&options),
-            from: BARRIER,
-            to,
-        };
-        let module = Model::parse("m", TEXT).unwrap().module;
-        let program = compile_for(&wrong, Origin::Read(module), Duration::ZERO, &options).unwrap();
-        let x = Tensor::from_slice(vec![256, 256], &vec![0f32; 256 * 256]);
-        let inputs = Inputs::from_iter([("x".to_string(), x.into())]);
-        program.run(inputs, &RunOptions::default()).unwrap_err()
+        Wrong::barrier(Box::new(Sim::new(&options)), to).compile(&options)
     }
 
     #[test]
@@ -171,7 +112,8 @@ mod tests {
                 "out of bounds",
             ),
         ] {
-            let error = stopped(to);
+            let run = program(to).run(inputs(), &RunOptions::default());
+            let error = run.unwrap_err();
             let text = error.to_string();
             assert_eq!(error.kind(), ErrorKind::Internal, "{text}");
             assert_eq!(error.remedy(), Some(Remedy::Report));
@@ -180,5 +122,24 @@ mod tests {
             assert!(node.contains("first") && text.starts_with(&node), "{text}");
             assert!(text.contains(&format!("reads `{to}`")), "{text}");
         }
+    }
+
+    #[test]
+    fn the_watchdog_names_node_line_and_blocks() {
+        let to = "if (worker != 2 || env->max_iterations != 7) HEDDLE_TRY(heddle_barrier(env, worker, workers));";
+        let program = program(to);
+        let options = RunOptions {
+            max_iterations: Some(7),
+            watchdog: Some(Duration::from_micros(200)),
+            ..Default::default()
+        };
+        let error = program.run(inputs(), &options).unwrap_err();
+        crate::backend::wrong::assert_stuck(&error, to, "0.0002 s");
+        // The next run is right.
+        let right = program.run(inputs(), &RunOptions::default());
+        let wanted = program
+            .on_interpreter()
+            .run(inputs(), &RunOptions::default());
+        assert_eq!(right.unwrap().outputs, wanted.unwrap().outputs);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Compiled {
     sig: Arc<Signature>,
     /// The launch's named sizes, in order.
     sizes: Vec<Size>,
-    /// Its text, kept only for what a simulator finds, with the model's nodes by the numbers that errors carry.
+    /// Its text, kept only where errors name lines of it, on GPUs, with the model's nodes by the numbers that errors carry.
     emitted: Emitted,
     /// The program's arrays for the model's inputs and outputs.
     ports: Ports,
@@ -96,7 +96,7 @@ impl Compiled {
             None => Pool::shared_with(&setup.pool),
         };
         let pool = pool.map_err(|e| Error::Internal(format!("no threads: {e}")))?;
-        if setup.device == Device::Sim {
+        if setup.session.grid.is_some() {
             emitted.source = source.text;
         }
         let mut program = lowered.program;
@@ -125,6 +125,16 @@ impl Compiled {
                 }
                 self.emitted.node_at(*line).map(str::to_owned)
             }
+            RunError::Stuck { lines, text, .. } => {
+                for (place, line) in lines.iter().enumerate() {
+                    let code = self.line(*line).unwrap_or_default().trim();
+                    let node = self.emitted.node_at(*line).filter(|_| place > 0);
+                    let of = node.map_or_else(String::new, |node| format!(", of {node},"));
+                    *text += &format!("; line {line}{of} reads `{code}`");
+                }
+                let first = lines.first().and_then(|line| self.emitted.node_at(*line));
+                first.map(str::to_owned)
+            }
             _ => None,
         };
         Error::Compiled {
@@ -135,7 +145,7 @@ impl Compiled {
         }
     }
 
-    /// A line of a simulated program's text, from 1.
+    /// A line of the text, from 1.
     fn line(&self, number: usize) -> Option<&str> {
         self.emitted.source.lines().nth(number.checked_sub(1)?)
     }

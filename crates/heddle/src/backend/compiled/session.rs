@@ -40,6 +40,7 @@ impl CompiledSession {
         let most = |n: u64| n.min(i64::MAX as u64) as i64;
         let limits = heddle_runtime::RunOptions {
             timeout: options.timeout,
+            watchdog: options.watchdog.unwrap_or(defaults.watchdog),
             max_depth: i64::try_from(options.depth_limit()).unwrap_or(i64::MAX),
             max_iterations: options.max_iterations.map_or(defaults.max_iterations, most),
             ..defaults
