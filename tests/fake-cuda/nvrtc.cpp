@@ -73,13 +73,15 @@ API int nvrtcDestroyProgram(void **program) {
 API int nvrtcCompileProgram(void *handle, int count, const char *const *options) {
   auto *program = (Program *)handle;
   uint64_t arch = 0;
-  std::string contract = "fast";
+  std::string contract = "fast", defines, define = "--define-macro=";
   for (int i = 0; i < count; i++) {
     std::string option = options[i], prefix = "--gpu-architecture=sm_";
     if (option.rfind(prefix, 0) == 0)
       arch = strtoull(option.c_str() + prefix.size(), nullptr, 10);
     else if (option == "--fmad=false")
       contract = "off";
+    else if (option.rfind(define, 0) == 0)
+      defines += " -D" + option.substr(define.size());
     else if (option != "--std=c++17" && option != "--disable-warnings")
       return INVALID_OPTION;
   }
@@ -96,7 +98,7 @@ API int nvrtcCompileProgram(void *handle, int count, const char *const *options)
   if (!mkdtemp(place.data())) return INVALID_PROGRAM;
   std::ofstream(place + "/program.cu") << program->text << CALL;
   std::string command = "cd '" + place + "' && g++ -x c++ -std=gnu++17 -include '" SIM_H "' -O" + (level ? level : "1") +
-                        " -ffp-contract=" + contract +
+                        " -ffp-contract=" + contract + defines +
                         " -march=native -w -fno-exceptions -fno-rtti -fwrapv -fno-strict-aliasing -fno-math-errno"
                         " -fno-trapping-math -fno-stack-protector -U_FORTIFY_SOURCE -fvisibility=hidden -fPIC -shared"
                         " program.cu -o library >log 2>&1";

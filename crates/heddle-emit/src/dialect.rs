@@ -24,6 +24,8 @@ pub struct Dialect {
     pub team_sync: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
+    /// The macro that a call of an operator is an argument of; empty: none. Builds that look for the operator of a fault define it.
+    pub run: &'static str,
     /// Can the number of units change during a launch? Otherwise resizes are left out.
     pub resizes: bool,
     /// Can a running program commit memory? Otherwise it ends where it lacks some, and goes on there in the next launch.
@@ -84,6 +86,7 @@ pub const C: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "",
+    run: "",
     resizes: true,
     commits: true,
     pieces: true,
@@ -103,6 +106,7 @@ pub const CUDA: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
+    run: "HEDDLE_RUN",
     resizes: false,
     commits: false,
     pieces: false,

@@ -294,7 +294,12 @@ impl Writer<'_> {
                 Stmt::Run(id) => {
                     self.grow(*id, of);
                     self.operators.push((self.text.len(), id.index()));
-                    self.text.line(self.functions.call(*id, ""));
+                    let call = self.functions.call(*id, "");
+                    self.text
+                        .line(match (self.dialect.run, call.strip_suffix(';')) {
+                            ("", _) | (_, None) => call,
+                            (run, Some(call)) => format!("{run}({call});"),
+                        });
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);

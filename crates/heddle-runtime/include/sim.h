@@ -526,6 +526,7 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define heddle_store_host(word, value) (*(volatile uint32_t *)(word) = (value))
 #define heddle_pause() heddle_sim::pause()
 #define heddle_fence() heddle_sim::give_way()
+#define heddle_fence_system() heddle_sim::give_way()
 #define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
 #define heddle_load_acquire(word) heddle_sim::load(word)
 #define heddle_store_release(word, value) heddle_sim::store((word), (value))

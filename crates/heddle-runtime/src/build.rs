@@ -29,6 +29,8 @@ pub struct BuildOptions {
     /// Checks at run time; only in [`crate::Standalone`] programs, because a sanitizer must own its
     /// process.
     pub sanitize: Option<Sanitizer>,
+    /// Blocks of a program for a GPU tell the host which operator they are in, to find that of a fault. Such a program is slow.
+    pub notes: bool,
     /// Libraries that are loaded instead of being built, and to which built ones are added. Not part of the key.
     pub libraries: Option<Arc<Libraries>>,
 }
@@ -64,6 +66,7 @@ impl Default for BuildOptions {
             debug: false,
             extra_flags: Vec::new(),
             sanitize: None,
+            notes: false,
             libraries: None,
         }
     }

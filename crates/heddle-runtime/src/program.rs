@@ -112,7 +112,7 @@ impl Program {
     ) -> Result<Program, BuildError> {
         let (cubin, report) = cuda::build(source, gpu, options)?;
         let constants = source.constants.clone();
-        let kernel = Kernel::new(&gpu.device, &gpu.arch, cubin, constants);
+        let kernel = Kernel::new(&gpu.device, &gpu.arch, cubin, constants, options.notes);
         let name = source.name.clone();
         let about = kernel.about()?.ok_or(BuildError::Symbol {
             name,

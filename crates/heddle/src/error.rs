@@ -536,7 +536,9 @@ fn compiled_message(
         },
         (
             Some(site),
-            heddle_runtime::RunError::Simulated { .. } | heddle_runtime::RunError::Stuck { .. },
+            heddle_runtime::RunError::Simulated { .. }
+            | heddle_runtime::RunError::Stuck { .. }
+            | heddle_runtime::RunError::Device(_),
         ) => format!("{site}: {error}"),
         _ => error.to_string(),
     }

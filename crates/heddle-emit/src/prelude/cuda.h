@@ -82,6 +82,7 @@ static __device__ __forceinline__ uint64_t heddle_clock() {
 /* Words in global memory that blocks share. */
 #define heddle_pause() __nanosleep(32)
 #define heddle_fence() __threadfence()
+#define heddle_fence_system() __threadfence_system()
 static __device__ __forceinline__ uint32_t heddle_load_relaxed(const uint32_t *word) {
   uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
@@ -125,7 +126,7 @@ HEDDLE_INLINE float heddle_from_bits(uint32_t bits) { return __uint_as_float(bit
   do {                                                                                             \
     HEDDLE_HERE;                                                                                   \
     int32_t heddle_code_ = (call);                                                                 \
-    if (heddle_code_) return heddle_left(env, __LINE__, heddle_code_);                             \
+    if (heddle_code_) return heddle_tried(env, __LINE__, heddle_code_);                             \
   } while (0)
 
 /* Of hosts that change the number of units in a launch; here it is fixed. */
@@ -315,7 +316,7 @@ HEDDLE_COLD int32_t heddle_waited(const heddle_env *env, int32_t code, uint32_t 
 }
 
 /* Notes the line of that wait. */
-HEDDLE_COLD int32_t heddle_left(const heddle_env *env, uint32_t line, int32_t code) {
+HEDDLE_COLD int32_t heddle_tried(const heddle_env *env, uint32_t line, int32_t code) {
   heddle_unit *unit = &env->units[heddle_block];
   if (heddle_lane == 0 && unit->waits != HEDDLE_WAITS_NOTHING && unit->line == 0) unit->line = line;
   return code;
@@ -447,6 +448,26 @@ HEDDLE_INLINE int32_t heddle_grow(const heddle_env *env, uint32_t site, const vo
                                   int64_t bytes) {
   return heddle_lacks(env, place, bytes) ? heddle_leave(env, site, 0, place, bytes) : 0;
 }
+
+/* Calls an operator. A build with HEDDLE_NOTES tells the host the line of the operator that a block is in, 0 between two: the
+ * device's memory is lost with a fault, the host's is not. Each lane's stores have arrived before the note says that it is done. */
+#ifdef HEDDLE_NOTES
+#define HEDDLE_RUN(...)                                                                            \
+  do {                                                                                             \
+    heddle_note(env, __LINE__);                                                                    \
+    __VA_ARGS__;                                                                                   \
+    heddle_note(env, 0);                                                                           \
+  } while (0)
+HEDDLE_COLD void heddle_note(const heddle_env *env, uint32_t line) {
+  heddle_fence_system();
+  HEDDLE_UNIT_SYNC;
+  if (heddle_lane == 0) heddle_store_host(&env->notes[heddle_block], line);
+  heddle_fence_system();
+  HEDDLE_UNIT_SYNC;
+}
+#else
+#define HEDDLE_RUN(...) __VA_ARGS__
+#endif
 
 #define HEDDLE_ASSERT(holds, text) static_assert(holds, text)
 

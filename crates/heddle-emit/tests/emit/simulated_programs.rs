@@ -264,7 +264,10 @@ fn lines_of_the_text_have_a_node() {
     };
     let [first, second] = ["MatMul node `first`", "MatMul node `second`"].map(Some);
     assert_eq!(nodes("HEDDLE_FUNCTION void op0("), [first]);
-    assert_eq!(nodes("  op0(env, worker, workers, "), [first, second]);
+    assert_eq!(
+        nodes("  HEDDLE_RUN(op0(env, worker, workers, "),
+        [first, second]
+    );
     let barriers = nodes("  HEDDLE_TRY(heddle_barrier(env, worker, workers));");
     assert_eq!(barriers, [first]);
     assert_eq!(nodes("  return heddle_poll(env);").last(), Some(&second));

@@ -45,7 +45,7 @@ HEDDLE_MAIN {
   int64_t *b2 = (int64_t *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b2);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b2));
   if (worker == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 64;

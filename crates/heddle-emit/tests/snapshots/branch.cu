@@ -54,9 +54,9 @@ HEDDLE_MAIN {
     v0 = b2[0];
   }
   if (v0) {
-    op0(env, worker, workers, b0, b1, b5);
+    HEDDLE_RUN(op0(env, worker, workers, b0, b1, b5));
   } else {
-    op1(env, worker, workers, b0, b5);
+    HEDDLE_RUN(op1(env, worker, workers, b0, b5));
   }
   if (worker == 0) {
     env->outputs[0].rank = 2;

@@ -31,7 +31,7 @@ HEDDLE_MAIN {
   float *b3 = (float *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b1, b3);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b1, b3));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 2;

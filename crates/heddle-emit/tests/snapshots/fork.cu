@@ -81,7 +81,7 @@ HEDDLE_MAIN {
   {
     v1 = b3[0];
   }
-  op0(env, worker, workers, b2, b3, b4, v0);
+  HEDDLE_RUN(op0(env, worker, workers, b2, b3, b4, v0));
   /* line 2_ column 8 */
   HEDDLE_TRY(heddle_depth(env, 5, depth + 1));
   {
@@ -125,7 +125,7 @@ HEDDLE_MAIN {
     epoch++;
     heddle_signal(env, worker, epoch);
     if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
-    op1(env, worker, workers, b2, b4, b5, v0, v3);
+    HEDDLE_RUN(op1(env, worker, workers, b2, b4, b5, v0, v3));
   } else {
     {
       v5 = b0[heddle_at(env, 10, v3, v0)];
@@ -186,7 +186,7 @@ HEDDLE_MAIN {
     b6 = top->c1.b6;
     b7 = top->c1.b7;
     HEDDLE_UNIT_SYNC;
-    op2(env, worker, workers, b5, b6, b7);
+    HEDDLE_RUN(op2(env, worker, workers, b5, b6, b7));
   }
   switch (back) {
     case 0: goto back0;

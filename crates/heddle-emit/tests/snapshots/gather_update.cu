@@ -48,10 +48,10 @@ HEDDLE_MAIN {
   float *b5 = (float *)env->outputs[1].data; /* z */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b5);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b5));
   HEDDLE_UNIT_SYNC;
-  op1(env, worker, workers, b1, b2, b5);
-  op2(env, worker, workers, b0, b1, b4);
+  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b5));
+  HEDDLE_RUN(op2(env, worker, workers, b0, b1, b4));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 4;

@@ -44,7 +44,7 @@ HEDDLE_MAIN {
   {
     v3 = v0;
   }
-  op0(env, worker, workers, b0, b3, v0);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b3, v0));
   /* line 2_ column 8 */
   for (v2 = 0; v2 < v1; v2++) {
     HEDDLE_TRY(heddle_iteration(env, 4, v2));
@@ -52,7 +52,7 @@ HEDDLE_MAIN {
       v7 = v3 + 1;
     }
     HEDDLE_UNIT_SYNC;
-    op1(env, worker, workers, b1, b3, v3);
+    HEDDLE_RUN(op1(env, worker, workers, b1, b3, v3));
     {
       v8 = v7;
     }
@@ -61,7 +61,7 @@ HEDDLE_MAIN {
     }
   }
   HEDDLE_UNIT_SYNC;
-  op0(env, worker, workers, b3, b4, v3);
+  HEDDLE_RUN(op0(env, worker, workers, b3, b4, v3));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v3;

@@ -56,12 +56,12 @@ HEDDLE_MAIN {
   uint16_t *b5 = (uint16_t *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b2);
-  op1(env, worker, workers, b1, b3);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b2));
+  HEDDLE_RUN(op1(env, worker, workers, b1, b3));
   epoch++;
   heddle_signal(env, worker, epoch);
   if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
-  op2(env, worker, workers, b2, b3, b5);
+  HEDDLE_RUN(op2(env, worker, workers, b2, b3, b5));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 8;

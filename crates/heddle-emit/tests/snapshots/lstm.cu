@@ -95,23 +95,23 @@ HEDDLE_MAIN {
   int64_t v0 = 0; /* iteration */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b4, b5);
-  op1(env, worker, workers, b4, b6);
+  HEDDLE_RUN(op0(env, worker, workers, b4, b5));
+  HEDDLE_RUN(op1(env, worker, workers, b4, b6));
   /* line 3_ column 15 */
   for (v0 = 0; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
-    op2(env, worker, workers, b0, b1, b7, v0);
+    HEDDLE_RUN(op2(env, worker, workers, b0, b1, b7, v0));
     HEDDLE_TRY(heddle_barrier(env, worker, workers));
-    op3(env, worker, workers, b2, b3, b5, b7, b9);
+    HEDDLE_RUN(op3(env, worker, workers, b2, b3, b5, b7, b9));
     HEDDLE_UNIT_SYNC;
-    op4(env, worker, workers, b6, b9, b10);
+    HEDDLE_RUN(op4(env, worker, workers, b6, b9, b10));
     HEDDLE_UNIT_SYNC;
-    op5(env, worker, workers, b9, b10, b11);
+    HEDDLE_RUN(op5(env, worker, workers, b9, b10, b11));
     { float *swap = b5; b5 = b11; b11 = swap; }
     { float *swap = b6; b6 = b10; b10 = swap; }
   }
   HEDDLE_UNIT_SYNC;
-  op0(env, worker, workers, b5, b12);
+  HEDDLE_RUN(op0(env, worker, workers, b5, b12));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 1;

@@ -121,12 +121,12 @@ HEDDLE_MAIN {
   }
   if (v2) {
     HEDDLE_UNIT_SYNC;
-    op0(env, worker, workers, b2, b3);
+    HEDDLE_RUN(op0(env, worker, workers, b2, b3));
   } else {
     HEDDLE_UNIT_SYNC;
-    op1(env, worker, workers, b2, b4);
+    HEDDLE_RUN(op1(env, worker, workers, b2, b4));
     HEDDLE_UNIT_SYNC;
-    op2(env, worker, workers, b4, b6);
+    HEDDLE_RUN(op2(env, worker, workers, b4, b6));
     /* line 11_ column 14 */
     HEDDLE_TRY(heddle_depth(env, 7, depth + 1));
     {
@@ -155,7 +155,7 @@ HEDDLE_MAIN {
     b4 = top->c0.b4;
     b7 = top->c0.b7;
     HEDDLE_UNIT_SYNC;
-    op3(env, worker, workers, b3, b4, b7);
+    HEDDLE_RUN(op3(env, worker, workers, b3, b4, b7));
   }
   switch (back) {
     case 0: goto back0;

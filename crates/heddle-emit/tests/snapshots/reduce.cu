@@ -42,8 +42,8 @@ HEDDLE_MAIN {
   float *b4 = (float *)env->outputs[1].data; /* z */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b3);
-  op1(env, worker, workers, b0, b4);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b3));
+  HEDDLE_RUN(op1(env, worker, workers, b0, b4));
   if (worker == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 64;

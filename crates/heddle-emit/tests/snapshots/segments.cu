@@ -60,14 +60,14 @@ HEDDLE_MAIN {
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 3, v1 - 1, v0);
   }
-  op0(env, worker, workers, b0, b2, b5, v0, v1);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b2, b5, v0, v1));
   {
     if (!(v1 > 0)) return heddle_fail(env, HEDDLE_SHAPE, 4, v1, 0);
   }
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 5, v1 - 1, v0);
   }
-  op1(env, worker, workers, b1, b2, b6, v0, v1);
+  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b6, v0, v1));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v1 - 1;

@@ -49,7 +49,7 @@ HEDDLE_MAIN {
   float *b4 = (float *)env->outputs[0].data; /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
-  op0(env, worker, workers, b0, b4);
+  HEDDLE_RUN(op0(env, worker, workers, b0, b4));
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 64;

@@ -89,7 +89,7 @@ HEDDLE_MAIN {
       }
     }
     left1:;
-    op0(env, worker, workers, b0, b2, v0);
+    HEDDLE_RUN(op0(env, worker, workers, b0, b2, v0));
     {
       v6 = b1[0];
     }
@@ -106,7 +106,7 @@ HEDDLE_MAIN {
         v9 = v3 + v8;
       }
       HEDDLE_UNIT_SYNC;
-      op1(env, worker, workers, b2, b3, v3, v8);
+      HEDDLE_RUN(op1(env, worker, workers, b2, b3, v3, v8));
       HEDDLE_UNIT_SYNC;
       {
         if (heddle_lacks(env, b2, heddle_times(heddle_times(4, v3 + v8), 4))) {
@@ -115,7 +115,7 @@ HEDDLE_MAIN {
         }
       }
       left2:;
-      op2(env, worker, workers, b2, b3, v3, v8);
+      HEDDLE_RUN(op2(env, worker, workers, b2, b3, v3, v8));
       {
         v1 = (v7 * 0.5f) > 1.0f;
       }
@@ -142,7 +142,7 @@ HEDDLE_MAIN {
   return heddle_poll(env);
   
   leave:;
-  if (worker == 0 && heddle_lane == 0) {
+  if (worker == 0) {
     const struct heddle_left left = {v1, v2, v3, v6, v7, v8, v9, v10, v11};
     *(struct heddle_left *)(env->scratch + env->table[1]) = left;
   }

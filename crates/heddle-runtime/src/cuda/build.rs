@@ -51,7 +51,7 @@ pub(crate) fn build(
     options: &BuildOptions,
 ) -> Result<(Vec<u8>, BuildReport), BuildError> {
     let start = Instant::now();
-    let flags = nvrtc::flags(&gpu.arch, options.contract);
+    let flags = nvrtc::flags(&gpu.arch, options.contract, options.notes);
     let abi = ABI.to_string();
     let parts = ["cubin", &source.text, &flags.join("\n"), &abi];
     let content = Key::new(&parts.map(str::as_bytes));

@@ -188,6 +188,7 @@ impl Context {
                 what: what.to_owned(),
                 device: self.name.clone(),
                 failed,
+                lines: Box::default(),
             };
         }
         failed.into()

@@ -115,6 +115,8 @@ pub enum DeviceError {
         device: String,
         /// The first call that said so.
         failed: Failed,
+        /// The lines of the operators that blocks were in, in a program [that notes them](crate::BuildOptions::notes).
+        lines: Box<[usize]>,
     },
     /// The process was forked after its parent had used the device.
     #[error(

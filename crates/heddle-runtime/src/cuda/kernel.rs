@@ -25,6 +25,7 @@ pub(crate) struct Kernel {
     arch: String,
     cubin: Vec<u8>,
     constants: Vec<Constant>,
+    notes: bool,
     loaded: Mutex<Option<Arc<Loaded>>>,
 }
 
@@ -34,12 +35,14 @@ impl Kernel {
         arch: &str,
         cubin: Vec<u8>,
         constants: Vec<Constant>,
+        notes: bool,
     ) -> Kernel {
         Kernel {
             device: device.clone(),
             arch: arch.to_owned(),
             cubin,
             constants,
+            notes,
             loaded: Mutex::default(),
         }
     }
@@ -111,6 +114,7 @@ impl Kernel {
             kernel: kernel.map_err(|e| context.error(e, "the kernel was looked for", 0))?,
             module,
             pointers,
+            notes: self.notes,
             _blobs: blobs,
         })
     }
@@ -123,6 +127,8 @@ pub(crate) struct Loaded {
     module: Module,
     pub(super) kernel: KernelHandle,
     pointers: DeviceBuffer,
+    /// Its blocks note operators.
+    pub(super) notes: bool,
     _blobs: Vec<Arc<Upload>>,
 }
 

@@ -7,6 +7,7 @@
 //!                                                            copied where it has changed -----------------------|
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct Launcher {
     results: HostMemory,
     /// Not zero: the kernel is to stop.
     cancel: HostMemory,
+    /// The line of the operator that each block is in, of a program that notes it.
+    notes: Option<HostMemory>,
     /// The part of `control` behind the error, as it was copied.
     arguments: Vec<u8>,
 }
@@ -138,6 +141,10 @@ impl Launcher {
             control: context.alloc(places.end)?,
             results: context.host_alloc(places.inputs - places.error)?,
             cancel: context.host_alloc(4)?,
+            notes: match loaded.notes {
+                true => Some(context.host_alloc(4 * units)?),
+                false => None,
+            },
             loaded: loaded.clone(),
             places,
             arguments: vec![],
@@ -181,6 +188,9 @@ impl Launcher {
     ) -> Result<Ended, DeviceError> {
         self.pass(given)?;
         self.cancel.words()[0].store(0, Ordering::Release);
+        for note in self.notes.iter().flat_map(HostMemory::words) {
+            note.store(0, Ordering::Release);
+        }
         let env = self.env(given);
         let what = format!("a launch of {blocks} blocks of {threads} threads");
         let stream = self.stream.handle;
@@ -215,7 +225,7 @@ impl Launcher {
                 let each = driver.blocks_at_once(self.loaded.kernel, threads as usize);
                 context.too_many(blocks as usize, threads as usize, each.unwrap_or(0))
             }
-            _ => self.error(e, &what),
+            _ => self.noted(self.error(e, &what)),
         })?;
         let first = self.results.long(0) as u64;
         Ok(Ended {
@@ -320,7 +330,7 @@ impl Launcher {
             error: pointer(at(places.error)),
             cancel: pointer(self.cancel.address),
             watchdog: given.watchdog,
-            notes: std::ptr::null(),
+            notes: pointer(self.notes.as_ref().map_or(0, |notes| notes.address)),
             max_depth: given.max_depth,
             max_iterations: given.max_iterations,
             patience: 0,
@@ -329,6 +339,17 @@ impl Launcher {
             crew: std::ptr::null(),
             arguments: std::ptr::null(),
         }
+    }
+
+    /// A fault with the lines that blocks have noted. The host's memory is as the kernel left it.
+    fn noted(&self, mut error: DeviceError) -> DeviceError {
+        if let DeviceError::Lost { lines, .. } = &mut error {
+            let notes = self.notes.iter().flat_map(HostMemory::words);
+            let noted = notes.map(|note| note.load(Ordering::Acquire) as usize);
+            let noted: BTreeSet<_> = noted.filter(|line| *line > 0).collect();
+            *lines = noted.into_iter().collect();
+        }
+        error
     }
 
     fn error(&self, failed: Failed, what: &str) -> DeviceError {

@@ -65,7 +65,7 @@ pub(super) struct Rejected {
 }
 
 /// The flags of a text for an architecture.
-pub(super) fn flags(arch: &str, contract: bool) -> Vec<String> {
+pub(super) fn flags(arch: &str, contract: bool, notes: bool) -> Vec<String> {
     let mut flags = vec![
         format!("--gpu-architecture={arch}"),
         "--std=c++17".to_owned(),
@@ -73,6 +73,9 @@ pub(super) fn flags(arch: &str, contract: bool) -> Vec<String> {
     ];
     if !contract {
         flags.push("--fmad=false".to_owned());
+    }
+    if notes {
+        flags.push("--define-macro=HEDDLE_NOTES".to_owned());
     }
     flags
 }

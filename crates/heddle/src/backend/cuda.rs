@@ -160,9 +160,9 @@ impl Backend for Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RunOptions;
     use crate::backend::fake_cuda::in_child;
     use crate::backend::wrong::{Wrong, assert_stuck, inputs};
+    use crate::{ErrorKind, RunOptions};
 
     fn test(name: &str) -> String {
         let module = module_path!().split_once("::").expect("the crate's name");
@@ -196,5 +196,42 @@ mod tests {
         };
         assert_eq!(log["cuLaunchCooperativeKernel"], 2, "{log:?}");
         assert_eq!(log.get("cuDevicePrimaryCtxReset_v2"), None, "{log:?}");
+    }
+
+    /// Block 1 writes where no memory is.
+    #[test]
+    fn a_fault_names_the_operator_and_the_next_run_is_right() {
+        let name = test("a_fault_names_the_operator_and_the_next_run_is_right");
+        let Some(log) = in_child(&name, "") else {
+            let options = CompileOptions {
+                device: Device::Cuda,
+                ..Default::default()
+            };
+            let to = "HEDDLE_RUN(if (worker == 1 && env->max_iterations == 7) *(volatile float *)8 = 0; op0(";
+            let cuda = Cuda::new(&options).unwrap();
+            let program = Wrong::call(Box::new(cuda), to).compile(&options);
+            let faulty = RunOptions {
+                max_iterations: Some(7),
+                ..Default::default()
+            };
+            for _ in 0..2 {
+                let error = program.run(inputs(), &faulty).unwrap_err();
+                let text = error.to_string();
+                assert_eq!(error.kind(), ErrorKind::Internal, "{text}");
+                let node = error.node().expect("a node");
+                assert_eq!(node, "MatMul node `second`");
+                assert!(text.starts_with(&node), "{text}");
+                assert!(text.contains("ILLEGAL_ADDRESS"), "{text}");
+            }
+            let right = program.run(inputs(), &RunOptions::default());
+            let wanted = program
+                .on_interpreter()
+                .run(inputs(), &RunOptions::default());
+            assert_eq!(right.unwrap().outputs, wanted.unwrap().outputs);
+            return;
+        };
+        // Each fault has a second run.
+        assert_eq!(log["cuLaunchCooperativeKernel"], 5, "{log:?}");
+        assert_eq!(log["cuDevicePrimaryCtxReset_v2"], 4, "{log:?}");
     }
 }

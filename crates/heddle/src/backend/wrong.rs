@@ -36,6 +36,15 @@ impl Wrong {
         }
     }
 
+    /// Its last call of an operator is another statement.
+    pub(crate) fn call(right: Box<dyn Backend>, to: &'static str) -> Wrong {
+        Wrong {
+            right,
+            from: "HEDDLE_RUN(op0(",
+            to,
+        }
+    }
+
     /// A program of two products.
     pub(crate) fn compile(&self, options: &CompileOptions) -> Program {
         let module = Model::parse("m", TEXT).unwrap().module;

@@ -1,6 +1,7 @@
 //! Compiled programs, for every device that runs text of ours: the processor's workers, a GPU, a simulated one.
 
 pub(crate) mod marshal;
+mod noted;
 mod session;
 mod spare;
 mod variants;

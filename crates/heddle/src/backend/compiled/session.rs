@@ -82,8 +82,10 @@ impl CompiledSession {
         };
         self.compiled.spares.supply(&mut self.session);
         let none = std::iter::empty();
-        let outputs = self.session.run_into(inputs, none, &self.sizes, &limits);
-        let outputs = outputs.map_err(|e| self.compiled.stopped(e))?;
+        let outputs = self
+            .session
+            .run_into(inputs.clone(), none, &self.sizes, &limits);
+        let outputs = outputs.map_err(|e| self.compiled.failed(e, inputs, &self.sizes, &limits))?;
         self.has_bound = true;
         Ok(outputs)
     }
@@ -228,8 +230,10 @@ impl Session for CompiledSession {
         };
         self.has_bound = false;
         self.compiled.spares.supply(&mut self.session);
-        let run = (self.session).run_into(inputs, std::iter::empty(), &self.sizes, &limits);
-        run.map(drop).map_err(|e| self.compiled.stopped(e))?;
+        let (sizes, none) = (&self.sizes, std::iter::empty());
+        let run = self.session.run_into(inputs.clone(), none, sizes, &limits);
+        run.map(drop)
+            .map_err(|e| self.compiled.failed(e, inputs, sizes, &limits))?;
         self.outputs()
     }
 
@@ -244,8 +248,12 @@ impl Session for CompiledSession {
         let outputs = outputs.iter_mut().map(|memory| &mut **memory);
         self.has_bound = false;
         let limits = limits(&self.limits, &self.cancel);
-        let run = self.session.run_into(inputs, outputs, &self.sizes, &limits);
-        run.map(drop).map_err(|e| self.compiled.stopped(e))
+        let sizes = &self.sizes;
+        let run = self
+            .session
+            .run_into(inputs.clone(), outputs, sizes, &limits);
+        run.map(drop)
+            .map_err(|e| self.compiled.failed(e, inputs, sizes, &limits))
     }
 
     fn required(&mut self, inputs: &[ArrayView<'_>]) -> Result<Option<Vec<Required>>, Error> {
@@ -282,7 +290,7 @@ impl Drop for CompiledSession {
 fn as_inputs<'a>(
     arrays: &'a [ArrayView<'a>],
     unpacked: &'a [Option<Tensor>],
-) -> impl ExactSizeIterator<Item = Input<'a>> {
+) -> impl ExactSizeIterator<Item = Input<'a>> + Clone {
     arrays.iter().enumerate().map(|(i, array)| Input {
         data: match unpacked.get(i) {
             Some(Some(tensor)) => tensor.bytes(),
