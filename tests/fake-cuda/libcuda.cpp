@@ -107,7 +107,7 @@ struct Simulation {
   uint64_t seed;
   int64_t line;
   uint64_t looks[2];
-  uint32_t patient, reserved;
+  uint32_t patient, cluster;
   char text[512];
 };
 

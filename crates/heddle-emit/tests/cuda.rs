@@ -21,6 +21,7 @@ const GRID: Grid = Grid {
     blocks: 4,
     threads: 64,
     warp: 32,
+    cluster: 1,
     seed: 0,
 };
 

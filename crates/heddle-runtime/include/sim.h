@@ -7,11 +7,12 @@
  *
  * Found, and reported with the line of the text: lanes of a block at different barriers, or some of them ended (divergence);
  * nothing can move (deadlock); nothing but pauses for many rounds (livelock); an element outside of a shared array (bounds). A
- * wait that spins has to pause.
+ * wait that spins has to pause. An element of a shared array that an asynchronous copy is still to write may not be touched before
+ * the copy's thread has waited for it (asynchronous copy).
  *
  * The clock counts rounds, so that a run takes the same time whenever it is repeated.
  *
- * Not modelled: weak memory order, clusters, asynchronous copies, tensor cores. */
+ * Not modelled: weak memory order. Products of tensor cores round their operands as a GPU does, and add in another order. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,14 +34,15 @@ struct heddle_simulation {
   int64_t line; /* Of the text, from 1; 0: unknown. */
   uint64_t looks[2]; /* Loads of words in the host's memory: by block 0, by others. */
   uint32_t patient; /* Not zero: a launch without progress is no finding, and the clock runs ahead for its waits. */
-  uint32_t reserved;
+  uint32_t cluster; /* Blocks of a cluster; 0 is 1. */
   char text[512];
 };
 
 namespace heddle_sim {
 
-enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY, BOUNDS };
-enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, DONE };
+enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY, BOUNDS, COPY };
+enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, CLUSTER, DONE };
+constexpr int STATES = DONE + 1;
 
 /* What a launch with a finding returns: no error code, and not that of a worker that leaves its team. */
 constexpr int32_t FOUND = -2;
@@ -52,12 +54,22 @@ constexpr uint64_t ROUND = 1000, AHEAD = UINT64_C(100000000), START = UINT64_C(1
 /* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
  * host raises. */
 constexpr int IDLE_ROUNDS = 1000;
-constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64;
+constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64, MOST_COPIES = 64;
 
 /* A place in the text: the primitive's own line and function, and the line of the call that led there, if it was noted. */
 struct Place {
   int line, call;
   const char *function;
+};
+
+/* An asynchronous copy that its thread has not waited for. */
+struct Copy {
+  uint8_t *to;
+  const uint8_t *from;
+  uint8_t content[16]; /* Of the source, if it is read as the copy begins. */
+  uint8_t bytes;
+  bool is_read;
+  uint32_t group;
 };
 
 struct Fiber {
@@ -72,6 +84,9 @@ struct Fiber {
   uint8_t parity;      /* Of its next operation of the warp. */
   bool has_stored;     /* Since the round began. */
   int32_t given, vote; /* What it gives to a barrier, and what it gets. */
+  uint32_t groups;     /* Groups of copies that were closed. */
+  int copies;
+  Copy *copy;          /* Room for MOST_COPIES, with the first one. */
   int call;            /* The line of the call that it is in. */
   Place place;         /* Where it waits. */
 };
@@ -87,17 +102,24 @@ struct Block {
   uint32_t named_come[MOST_NAMED];
   const void *shared_keys[MOST_SHARED];
   void *shared[MOST_SHARED];
+  size_t shared_bytes[MOST_SHARED];
+  uint32_t copies; /* Copies into its shared arrays that are not waited for. */
+};
+
+struct Cluster {
+  uint32_t come;
 };
 
 struct Grid {
   heddle_simulation *host;
-  uint32_t blocks, threads, warp, warps;
+  uint32_t blocks, threads, warp, warps, cluster;
   uint64_t random, clock;
   char *stacks;
   size_t stride;
   Fiber *fibers;
   Block *states;
   Warp *all_warps;
+  Cluster *clusters;
   uint32_t *order;
   uint32_t left;
   Fiber scheduler;
@@ -174,14 +196,14 @@ static void find(Finding finding, const Fiber &fiber, const char *what) {
   const Place &at = fiber.place;
   host->finding = finding;
   host->line = at.call ? at.call : at.line;
-  uint32_t states[6] = {}, first = fiber.block * grid->threads;
+  uint32_t states[STATES] = {}, first = fiber.block * grid->threads;
   for (uint32_t i = 0; i < grid->threads; i++) states[grid->fibers[first + i].state]++;
   snprintf(host->text, sizeof host->text,
            "%s: lane %u of block %u is in %s, line %d%s%.0d; of the block's %u lanes, %u wait at the barrier, %u at named ones,"
-           " %u for their warp, %u spin and %u have ended",
+           " %u for their warp, %u at the cluster's, %u spin and %u have ended",
            what, fiber.lane, fiber.block, at.function ? at.function : "the kernel", at.line,
            at.call ? ", called from line " : "", at.call, grid->threads, states[BARRIER], states[NAMED], states[WARP],
-           states[PAUSED] + states[READY], states[DONE]);
+           states[CLUSTER], states[PAUSED] + states[READY], states[DONE]);
 }
 
 static bool same_place(const Place &a, const Place &b) { return a.line == b.line && a.call == b.call; }
@@ -280,16 +302,97 @@ static int32_t all(bool holds, int line = __builtin_LINE(), const char *function
   return count(holds, lanes, line, function) == lanes;
 }
 
+/* Ends the run at a place. */
+[[noreturn]] static void stop(Finding finding, int line, const char *function, const char *what) {
+  self->place = {line, self->call, function};
+  find(finding, *self, what);
+  leave(READY);
+  abort();
+}
+
+/* Barrier of all lanes of the cluster's blocks. */
+static void cluster_sync(int line, const char *function) {
+  Fiber *fiber = self;
+  fiber->place = {line, fiber->call, function};
+  uint32_t number = fiber->block / grid->cluster, lanes = grid->cluster * grid->threads;
+  if (++grid->clusters[number].come == lanes) {
+    for (uint32_t i = number * lanes; i < (number + 1) * lanes; i++)
+      if (!same_place(grid->fibers[i].place, fiber->place)) {
+        fiber->state = CLUSTER;
+        find(DIVERGENCE, grid->fibers[i], "lanes of a cluster meet at different barriers");
+        leave(CLUSTER);
+      }
+    grid->clusters[number].come = 0;
+    release(number * lanes, lanes, CLUSTER, 0, 0);
+    leave(READY);
+  } else {
+    leave(CLUSTER);
+  }
+}
+
 /* An array that a block shares, known by its declaration's key. */
-static void *shared(const void *key, size_t bytes) {
-  Block &block = grid->states[self->block];
+static void *shared(uint32_t of, const void *key, size_t bytes) {
+  Block &block = grid->states[of];
   for (int i = 0; i < MOST_SHARED; i++) {
     if (block.shared_keys[i] == key) return block.shared[i];
     if (block.shared_keys[i]) continue;
-    block.shared_keys[i] = key;
+    block.shared_keys[i] = key, block.shared_bytes[i] = bytes;
     return block.shared[i] = calloc(1, bytes);
   }
   abort();
+}
+
+/* The block whose shared array an address is in; null: none. */
+static Block *sharing(const void *place) {
+  for (uint32_t b = 0; b < grid->blocks; b++)
+    for (int i = 0; i < MOST_SHARED && grid->states[b].shared[i]; i++) {
+      size_t at = (size_t)((const uint8_t *)place - (const uint8_t *)grid->states[b].shared[i]);
+      if (at < grid->states[b].shared_bytes[i]) return &grid->states[b];
+    }
+  return nullptr;
+}
+
+/* Is a copy still to write these bytes of a block's shared array? */
+static bool is_awaited(uint32_t block, const void *place, size_t bytes) {
+  if (!grid->states[block].copies) return false;
+  const uint8_t *from = (const uint8_t *)place;
+  for (uint32_t i = 0; i < grid->blocks * grid->threads; i++) {
+    const Fiber &fiber = grid->fibers[i];
+    for (int k = 0; k < fiber.copies; k++)
+      if (fiber.copy[k].to < from + bytes && from < fiber.copy[k].to + fiber.copy[k].bytes) return true;
+  }
+  return false;
+}
+
+/* Begins a copy to a shared array. It is written as the thread waits for it, and read now or then. */
+static void copy(void *to, const void *from, int bytes, int line, const char *function) {
+  Fiber *fiber = self;
+  Block *block = sharing(to);
+  if (!block || block != &grid->states[fiber->block]) stop(BOUNDS, line, function, "an asynchronous copy to no shared array of the block");
+  bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && (uintptr_t)to % bytes == 0 && (uintptr_t)from % bytes == 0;
+  if (!fits) stop(BOUNDS, line, function, "an asynchronous copy of other than 4, 8 or 16 aligned bytes");
+  if (!fiber->copy) fiber->copy = (Copy *)calloc(MOST_COPIES, sizeof(Copy));
+  if (fiber->copies == MOST_COPIES) stop(COPY, line, function, "more asynchronous copies than are simulated");
+  Copy &made = fiber->copy[fiber->copies++];
+  made = {(uint8_t *)to, (const uint8_t *)from, {}, (uint8_t)bytes, draw(2) == 0, fiber->groups};
+  if (made.is_read) memcpy(made.content, from, bytes);
+  block->copies++;
+}
+
+/* Waits until at most so many of this thread's last groups of copies are still on their way. */
+static void copy_wait(uint32_t groups) {
+  Fiber *fiber = self;
+  int left = 0;
+  for (int k = 0; k < fiber->copies; k++) {
+    Copy &copy = fiber->copy[k];
+    if (copy.group + groups >= fiber->groups) {
+      fiber->copy[left++] = copy;
+      continue;
+    }
+    memcpy(copy.to, copy.is_read ? copy.content : copy.from, copy.bytes);
+    grid->states[fiber->block].copies--;
+  }
+  fiber->copies = left;
 }
 
 /* An index, with the line that it stands in. */
@@ -304,18 +407,83 @@ struct Index {
 
 /* An array that a block shares. Its elements are reached by their index alone, which is checked. */
 template <class T, int64_t Count> struct Shared {
+  const void *key;
+  uint32_t block;
   T *elements;
-  explicit Shared(const void *key) : elements((T *)shared(key, sizeof(T) * Count)) {}
+  explicit Shared(const void *key) : Shared(key, self->block) {}
+  Shared(const void *key, uint32_t block) : key(key), block(block), elements((T *)shared(block, key, sizeof(T) * Count)) {}
   T &operator[](Index at) const {
-    if (at.value >= 0 && at.value < Count) return elements[at.value];
-    self->place = {at.line, self->call, at.function};
-    char text[96];
-    snprintf(text, sizeof text, "element %lld of a shared array of %lld", (long long)at.value, (long long)Count);
-    find(BOUNDS, *self, text);
-    leave(READY);
-    abort();
+    if (at.value < 0 || at.value >= Count) {
+      char text[96];
+      snprintf(text, sizeof text, "element %lld of a shared array of %lld", (long long)at.value, (long long)Count);
+      stop(BOUNDS, at.line, at.function, text);
+    }
+    if (is_awaited(block, &elements[at.value], sizeof(T)))
+      stop(COPY, at.line, at.function, "an element that an asynchronous copy is still to write");
+    if (block != self->block && grid->states[block].done == grid->threads)
+      stop(BOUNDS, at.line, at.function, "a shared array of a block that has ended");
+    return elements[at.value];
   }
 };
+
+/* The same array of another block of the cluster. */
+template <class T, int64_t Count>
+static Shared<T, Count> of_rank(const Shared<T, Count> &array, int64_t rank, int line = __builtin_LINE(),
+                                const char *function = __builtin_FUNCTION()) {
+  if (rank < 0 || rank >= grid->cluster) stop(BOUNDS, line, function, "a shared array of a block that is not in the cluster");
+  return Shared<T, Count>(array.key, self->block / grid->cluster * grid->cluster + (uint32_t)rank);
+}
+
+/* A float with so many bits of its mantissa, rounded to the nearest; ties go to even, or away from zero. */
+static float rounded(float x, int bits, bool even) {
+  uint32_t word, drop = 23 - bits, half = 1u << (drop - 1);
+  memcpy(&word, &x, sizeof word);
+  if ((word & 0x7f800000) == 0x7f800000) return x;
+  uint32_t odd = word >> drop & 1;
+  word = (word + (even ? half - 1 + odd : half)) >> drop << drop;
+  memcpy(&x, &word, sizeof x);
+  return x;
+}
+static float as_tf32(float x) { return rounded(x, 10, false); }
+static float as_bf16(float x) { return rounded(x, 7, true); }
+/* Below the normal numbers a half has the bits of a multiple of 2^-24; beyond the largest it is infinite. */
+static float as_f16(float x) {
+  if (fabsf(x) < 0x1p-14f) return rintf(x * 0x1p24f) * 0x1p-24f;
+  float half = rounded(x, 10, true);
+  return fabsf(half) > 65504 ? copysignf(INFINITY, half) : half;
+}
+
+/* d = a b + d of a warp, whose lanes hold fragments as `mma.sync.m16n8k8` (K = 8) and `m16n8k16` of PTX have them. */
+template <int K>
+static void mma(float (&d)[4], const float (&a)[K / 2], const float (&b)[K / 4], float (*round)(float), int line, const char *function) {
+  if (grid->warp != 32) stop(DIVERGENCE, line, function, "tensor cores are of a warp of 32 lanes");
+  float all[32][K / 2 + K / 4];
+  for (int pair = 0; pair < (K / 2 + K / 4) / 2; pair++) {
+    float own[2];
+    for (int i = 0; i < 2; i++) {
+      int k = 2 * pair + i;
+      own[i] = round(k < K / 2 ? a[k] : b[k - K / 2]);
+    }
+    uint64_t word;
+    memcpy(&word, own, sizeof word);
+    const uint64_t *words = exchange(word, line, function);
+    for (int lane = 0; lane < 32; lane++) memcpy(&all[lane][2 * pair], &words[lane], sizeof word);
+  }
+  /* A lane holds neighbours along k: one of 32 bits, two of 16. Behind four times as many come the next ones. */
+  const int wide = K / 8;
+  int lane = self->lane % 32;
+  for (int out = 0; out < 4; out++) {
+    int row = lane / 4 + out / 2 * 8, column = lane % 4 * 2 + out % 2;
+    float sum = 0;
+    for (int k = 0; k < K; k++) {
+      int part = k / (4 * wide), of = k % (4 * wide) / wide, at = k % wide;
+      float left = all[row % 8 * 4 + of][part * 2 * wide + row / 8 * wide + at];
+      float right = all[column * 4 + of][K / 2 + part * wide + at];
+      sum += left * right;
+    }
+    d[out] += sum;
+  }
+}
 
 static void pause(int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
   self->place = {line, self->call, function};
@@ -361,6 +529,9 @@ static void run_fiber() {
   self->has_stored = true;
   grid->states[self->block].done++;
   grid->left--;
+  /* What nobody waits for is not written. */
+  grid->states[self->block].copies -= self->copies;
+  self->copies = 0;
   leave(DONE);
   abort();
 }
@@ -440,6 +611,7 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   all.host = host, all.body = body, all.argument = argument;
   all.blocks = host->blocks, all.threads = host->threads, all.warp = host->warp;
   all.warps = (host->threads + host->warp - 1) / host->warp;
+  all.cluster = host->cluster ? host->cluster : 1;
   all.random = (host->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
   /* Seeds that follow each other begin alike. */
   for (int i = 0; i < 16; i++) all.random ^= all.random << 13, all.random ^= all.random >> 7, all.random ^= all.random << 17;
@@ -449,9 +621,10 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   all.fibers = (Fiber *)calloc(fibers, sizeof(Fiber));
   all.states = (Block *)calloc(all.blocks, sizeof(Block));
   all.all_warps = (Warp *)calloc((size_t)all.blocks * all.warps, sizeof(Warp));
+  all.clusters = (Cluster *)calloc(all.blocks, sizeof(Cluster));
   all.order = (uint32_t *)calloc(fibers, sizeof(uint32_t));
   void *stacks = mmap(nullptr, fibers * all.stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  bool fits = all.fibers && all.states && all.all_warps && all.order && stacks != MAP_FAILED;
+  bool fits = all.fibers && all.states && all.all_warps && all.clusters && all.order && stacks != MAP_FAILED;
   for (size_t i = 0; fits && i < fibers; i++) {
     char *stack = (char *)stacks + i * all.stride;
     fits = mprotect(stack, page, PROT_NONE) == 0;
@@ -472,7 +645,8 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   for (uint32_t b = 0; all.states && b < all.blocks; b++)
     for (int i = 0; i < MOST_SHARED; i++) free(all.states[b].shared[i]);
   if (stacks != MAP_FAILED) munmap(stacks, fibers * all.stride);
-  free(all.fibers), free(all.states), free(all.all_warps), free(all.order);
+  for (size_t i = 0; all.fibers && i < fibers; i++) free(all.fibers[i].copy);
+  free(all.fibers), free(all.states), free(all.all_warps), free(all.clusters), free(all.order);
 }
 
 /* A launch of as many blocks as `env` has units. Returns the code of the first error. */
@@ -520,6 +694,16 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define heddle_warp_any(value) heddle_sim::any(value)
 #define heddle_warp_all(value) heddle_sim::all(value)
 #define heddle_shuffle(value, from) heddle_sim::shuffle((value), (from))
+#define heddle_mma_tf32(d, a, b) heddle_sim::mma<8>((d), (a), (b), heddle_sim::as_tf32, __LINE__, __func__)
+#define heddle_mma_bf16(d, a, b) heddle_sim::mma<16>((d), (a), (b), heddle_sim::as_bf16, __LINE__, __func__)
+#define heddle_mma_f16(d, a, b) heddle_sim::mma<16>((d), (a), (b), heddle_sim::as_f16, __LINE__, __func__)
+#define heddle_rank ((int32_t)(heddle_sim::self->block % heddle_sim::grid->cluster))
+#define heddle_ranks ((int32_t)heddle_sim::grid->cluster)
+#define HEDDLE_CLUSTER_SYNC heddle_sim::cluster_sync(__LINE__, __func__)
+#define heddle_of_rank(array, rank) heddle_sim::of_rank((array), (rank))
+#define heddle_copy_async(to, from, bytes) heddle_sim::copy((to), (from), (bytes), __LINE__, __func__)
+#define heddle_copy_close() ((void)heddle_sim::self->groups++)
+#define heddle_copy_wait(groups) heddle_sim::copy_wait(groups)
 
 #define heddle_clock() (heddle_sim::grid->clock)
 #define heddle_load_host(word) heddle_sim::load_host(word)

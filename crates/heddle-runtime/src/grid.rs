@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// The grid of a simulated launch: what a launch on a GPU would have, and the order in which its threads run.
 ///
-/// Its text is a list of `KEY=N`, as `blocks=4,threads=64,warp=32,seed=1`; keys that are left out have the default's value.
+/// Its text is a list of `KEY=N`, as `blocks=4,threads=64,warp=32,cluster=1,seed=1`; keys that are left out have the default's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Blocks, 1 to 1024, which are the program's units; it is scheduled for them.
@@ -15,17 +15,20 @@ pub struct Grid {
     pub threads: u32,
     /// Threads of a warp, 1 to 64; they divide the threads of a block.
     pub warp: u32,
+    /// Blocks of a cluster, 1 to 16, which see each other's shared arrays; they divide the blocks.
+    pub cluster: u32,
     /// Seed of the order in which blocks, warps and threads run.
     pub seed: u64,
 }
 
-/// 4 blocks of 64 threads, in warps of 32; seed 1.
+/// 4 blocks of 64 threads, in warps of 32 and clusters of 1; seed 1.
 impl Default for Grid {
     fn default() -> Self {
         Self {
             blocks: 4,
             threads: 64,
             warp: 32,
+            cluster: 1,
             seed: 1,
         }
     }
@@ -62,6 +65,14 @@ pub enum GridError {
         /// Threads of a warp.
         warp: u32,
     },
+    /// The last cluster of blocks would be incomplete.
+    #[error("blocks={blocks} is no multiple of cluster={cluster}")]
+    Clusters {
+        /// Blocks.
+        blocks: u32,
+        /// Blocks of a cluster.
+        cluster: u32,
+    },
     /// More threads than the simulator has stacks for.
     #[error(
         "blocks={blocks} times threads={threads}: a launch of up to {MOST_THREADS} threads is simulated"
@@ -74,7 +85,7 @@ pub enum GridError {
     },
 }
 
-const KEYS: [&str; 4] = ["blocks", "threads", "warp", "seed"];
+const KEYS: [&str; 5] = ["blocks", "threads", "warp", "cluster", "seed"];
 
 /// The most threads of a launch. Each takes two of the 65,530 mappings that Linux gives a process.
 const MOST_THREADS: u32 = 16_384;
@@ -90,13 +101,17 @@ impl Grid {
             blocks,
             threads,
             warp,
+            cluster,
             ..
         } = *self;
-        for (key, value) in KEYS.into_iter().zip([blocks, threads, warp]) {
+        for (key, value) in KEYS.into_iter().zip([blocks, threads, warp, cluster]) {
             in_range(key, &value.to_string())?;
         }
         if threads % warp > 0 {
             return Err(GridError::Warps { threads, warp });
+        }
+        if blocks % cluster > 0 {
+            return Err(GridError::Clusters { blocks, cluster });
         }
         match blocks * threads > MOST_THREADS {
             true => Err(GridError::Threads { blocks, threads }),
@@ -126,7 +141,8 @@ impl FromStr for Grid {
             blocks: size(0, default.blocks),
             threads: size(1, default.threads),
             warp: size(2, default.warp),
-            seed: values[3].unwrap_or(default.seed),
+            cluster: size(3, default.cluster),
+            seed: values[4].unwrap_or(default.seed),
         };
         grid.check()?;
         Ok(grid)
@@ -139,11 +155,12 @@ impl fmt::Display for Grid {
             blocks,
             threads,
             warp,
+            cluster,
             seed,
         } = self;
         write!(
             f,
-            "blocks={blocks},threads={threads},warp={warp},seed={seed}"
+            "blocks={blocks},threads={threads},warp={warp},cluster={cluster},seed={seed}"
         )
     }
 }
@@ -153,6 +170,7 @@ fn in_range(key: &'static str, value: &str) -> Result<u64, GridError> {
     let range = match key {
         "blocks" | "threads" => 1..=1024,
         "warp" => 1..=64,
+        "cluster" => 1..=16,
         _ => 0..=u64::MAX,
     };
     let number = value.parse().ok().filter(|number| range.contains(number));
@@ -169,10 +187,12 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written() {
-        let grid: Grid = "blocks=2,threads=128,warp=64,seed=7".parse().unwrap();
-        assert_eq!(grid.to_string(), "blocks=2,threads=128,warp=64,seed=7");
+        let text = "blocks=2,threads=128,warp=64,cluster=2,seed=7";
+        let grid: Grid = text.parse().unwrap();
+        assert_eq!(grid.to_string(), text);
         let grid: Grid = "seed=3, blocks=1".parse().unwrap();
-        assert_eq!(grid.to_string(), "blocks=1,threads=64,warp=32,seed=3");
+        let text = "blocks=1,threads=64,warp=32,cluster=1,seed=3";
+        assert_eq!(grid.to_string(), text);
         assert_eq!("threads=64".parse(), Ok(Grid::default()));
     }
 
@@ -183,7 +203,7 @@ mod tests {
             ("blocks", "`blocks` is not of the form"),
             (
                 "clusters=2",
-                "no key `clusters`; the keys are blocks, threads, warp, seed",
+                "no key `clusters`; the keys are blocks, threads, warp, cluster, seed",
             ),
             ("seed=1,seed=2", "`seed` is given twice"),
             ("blocks=0", "blocks=0: it takes a number from 1 to 1024"),
@@ -192,6 +212,8 @@ mod tests {
             ("seed=-1", "seed=-1: it takes a number from 0"),
             ("blocks=two", "blocks=two: it takes"),
             ("threads=48", "threads=48 is no multiple of warp=32"),
+            ("cluster=32", "cluster=32: it takes a number from 1 to 16"),
+            ("cluster=3", "blocks=4 is no multiple of cluster=3"),
             ("blocks=1000,threads=1024", "up to 16384 threads"),
         ] {
             let error = text.parse::<Grid>().unwrap_err().to_string();

@@ -24,8 +24,10 @@ pub enum Finding {
     Livelock,
     /// The system refuses memory for the threads' stacks.
     Memory,
-    /// A thread reads or writes outside of an array that its block shares.
+    /// A thread reads or writes outside of an array that its block, or another one of its cluster, shares.
     Bounds,
+    /// A thread touches an element that an asynchronous copy is still to write.
+    Copy,
 }
 
 impl Finding {
@@ -37,6 +39,7 @@ impl Finding {
             3 => Finding::Livelock,
             4 => Finding::Memory,
             5 => Finding::Bounds,
+            6 => Finding::Copy,
             _ => return None,
         })
     }
@@ -50,6 +53,7 @@ impl fmt::Display for Finding {
             Finding::Livelock => "livelock",
             Finding::Memory => "out of memory",
             Finding::Bounds => "out of bounds",
+            Finding::Copy => "asynchronous copy",
         })
     }
 }
@@ -66,7 +70,7 @@ pub(crate) struct Simulation {
     pub(crate) line: AtomicI64,
     pub(crate) looks: [AtomicU64; 2],
     pub(crate) patient: u32,
-    pub(crate) reserved: u32,
+    pub(crate) cluster: u32,
     pub(crate) text: [AtomicU8; TEXT],
 }
 
@@ -81,7 +85,7 @@ impl Simulation {
             line: AtomicI64::new(0),
             looks: [const { AtomicU64::new(0) }; 2],
             patient: 0,
-            reserved: 0,
+            cluster: grid.cluster,
             text: [const { AtomicU8::new(0) }; TEXT],
         }
     }
@@ -133,6 +137,7 @@ static_assert(sizeof(heddle_simulation) == {}, \"size\");\n",
             ("line", offset_of!(Simulation, line)),
             ("looks", offset_of!(Simulation, looks)),
             ("patient", offset_of!(Simulation, patient)),
+            ("cluster", offset_of!(Simulation, cluster)),
             ("text", offset_of!(Simulation, text)),
         ] {
             text += &format!(

@@ -8,7 +8,7 @@ fn models_run_on_any_grid() {
     for sim in [
         "",
         "--sim blocks=1,threads=1,warp=1",
-        "--sim seed=7,threads=128,warp=64",
+        "--sim seed=7,threads=128,warp=64,cluster=2",
     ] {
         let check = "check m.heddle -i in.npz --expect want.npz --device sim --verify";
         s.heddle(&format!("{check} {sim}")).ok();
@@ -63,9 +63,10 @@ fn faults_of_the_grid_name_the_flag() {
     for (sim, words) in [
         ("blocks", "`blocks` is not of the form KEY=N"),
         (
-            "cluster=2",
-            "no key `cluster`; the keys are blocks, threads, warp, seed",
+            "clusters=2",
+            "no key `clusters`; the keys are blocks, threads, warp, cluster, seed",
         ),
+        ("cluster=3", "blocks=4 is no multiple of cluster=3"),
         ("blocks=0", "blocks=0: it takes a number from 1 to 1024"),
         ("seed=x", "seed=x: it takes a number"),
         ("warp=8,warp=8", "`warp` is given twice"),

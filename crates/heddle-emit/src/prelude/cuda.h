@@ -69,6 +69,63 @@ typedef unsigned long long uint64_t;
 #define heddle_warp_all(value) __all_sync(0xffffffffu, (value))
 #define heddle_shuffle(value, from) __shfl_sync(0xffffffffu, (value), (from))
 
+/* Of a warp of 32 lanes: d += a b for rows of 16 and columns of 8, with operands of f32 that are rounded to tf32 (8 deep), bf16 or
+ * f16 (16 deep) and sums in f32. Lanes hold the fragments of PTX's `mma.sync.m16n8k8` and `m16n8k16`; from sm_80 on. */
+static __device__ __forceinline__ void heddle_mma_tf32(float (&d)[4], const float (&a)[4],
+                                                       const float (&b)[2]) {
+  uint32_t word[6];
+  for (int i = 0; i < 6; i++)
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word[i]) : "f"(i < 4 ? a[i] : b[i - 4]));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
+               "%7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]), "r"(word[4]), "r"(word[5]));
+}
+#define HEDDLE_MMA(name)                                                                           \
+  static __device__ __forceinline__ void heddle_mma_##name(float (&d)[4], const float (&a)[8],     \
+                                                           const float (&b)[4]) {                  \
+    uint32_t word[6];                                                                              \
+    for (int i = 0; i < 6; i++) {                                                                  \
+      const float low = i < 4 ? a[2 * i] : b[2 * i - 8], high = i < 4 ? a[2 * i + 1] : b[2 * i - 7]; \
+      asm("cvt.rn." #name "x2.f32 %0, %1, %2;" : "=r"(word[i]) : "f"(high), "f"(low));             \
+    }                                                                                              \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." #name "." #name                          \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3]), "r"(word[4]),           \
+                   "r"(word[5]));                                                                  \
+  }
+HEDDLE_MMA(bf16)
+HEDDLE_MMA(f16)
+
+/* Of a cluster, from sm_90 on: this block's number and the number of blocks, a barrier of all lanes, and the shared array of the
+ * block of that number, whose elements are read and written by index. A block may not end before others are done with its arrays. */
+#define heddle_rank (heddle_cluster_word(0))
+#define heddle_ranks (heddle_cluster_word(1))
+static __device__ __forceinline__ int32_t heddle_cluster_word(int number) {
+  int32_t rank, ranks;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(ranks));
+  return number ? ranks : rank;
+}
+#define HEDDLE_CLUSTER_SYNC                                                                        \
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory")
+template <class T> static __device__ __forceinline__ T *heddle_of_rank(T *array, int32_t rank) {
+  uint64_t place;
+  asm volatile("mapa.u64 %0, %1, %2;" : "=l"(place) : "l"(array), "r"(rank));
+  return (T *)place;
+}
+
+/* Asynchronous copies of 4, 8 or 16 aligned bytes to a shared array, from sm_80 on: a thread closes groups of its copies, and waits
+ * until at most so many of the last groups are on their way. Other lanes see what was copied behind a barrier after that. */
+#define heddle_copy_async(to, from, bytes)                                                         \
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"                                         \
+               :                                                                                   \
+               : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "n"(bytes)                \
+               : "memory")
+#define heddle_copy_close() asm volatile("cp.async.commit_group;" ::: "memory")
+#define heddle_copy_wait(groups) asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory")
+
 /* Nanoseconds since some time before the launch. */
 static __device__ __forceinline__ uint64_t heddle_clock() {
   uint64_t time;

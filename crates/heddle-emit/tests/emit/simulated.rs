@@ -148,3 +148,48 @@ fn a_cancelled_run_ends_also_behind_block_0() {
         }
     }
 }
+
+/// Clusters have two blocks.
+#[test]
+fn blocks_of_a_cluster_read_each_others_arrays() {
+    // Blocks 0 to 3 with lanes 0 to 63 each.
+    let all = 64 * 100 * (1 + 2 + 3) + 4 * 2016;
+    for run in runs(10) {
+        assert_eq!((run.finding, run.out), (0, all), "{run:?}");
+    }
+    let without = runs(11);
+    assert!(without.iter().any(|run| run.out != all), "{without:?}");
+    // Block 2 leaves out a barrier, so that block 3 meets it at another one.
+    for run in runs(12) {
+        assert!(run.finding == 1 && run.in_kernel, "{run:?}");
+    }
+}
+
+#[test]
+fn asynchronous_copies_are_there_when_they_were_waited_for() {
+    for run in runs(13) {
+        assert_eq!((run.finding, run.out), (0, 255 * 256), "{run:?}");
+    }
+    for case in [14, 15] {
+        for run in runs(case) {
+            assert!(run.finding == 6 && run.in_kernel, "case {case}: {run:?}");
+        }
+    }
+}
+
+/// The operands differ from small integers by 2^-13, which none of the types has.
+#[test]
+fn operands_of_tensor_cores_are_rounded() {
+    for case in [16, 17, 18] {
+        let found = runs(case);
+        let (narrow, wide) = found.split_at(3);
+        for run in narrow {
+            let right = (run.finding, run.code, run.out) == (0, 0, 0);
+            assert!(right, "case {case}: {run:?}");
+        }
+        // Such instructions are those of warps of 32.
+        for run in wide {
+            assert!(run.finding == 1 && run.in_kernel, "case {case}: {run:?}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ fn grids(blocks: usize) -> Vec<Grid> {
         blocks: blocks as u32,
         threads: 64,
         warp,
+        cluster: 1,
         seed,
     };
     [(32, 1), (64, 2), (32, 3)]
@@ -174,6 +175,7 @@ const GRID: Grid = Grid {
     blocks: 4,
     threads: 64,
     warp: 32,
+    cluster: 2,
     seed: 1,
 };
 
@@ -188,6 +190,11 @@ fn faults_are_errors_with_a_line() {
             5,
             Finding::Bounds,
             "out of bounds: element 8 of a shared array of 8",
+        ),
+        (
+            14,
+            Finding::Copy,
+            "asynchronous copy: an element that an asynchronous copy is still to write",
         ),
     ] {
         let error = run(case, Some(GRID)).unwrap_err();

@@ -8,6 +8,7 @@ int main() {
       memset(out, 0, sizeof out);
       heddle_simulation simulation = {};
       simulation.blocks = 4, simulation.threads = 64, simulation.warp = warp, simulation.seed = seed;
+      simulation.cluster = 2;
       heddle_tensor output = {};
       output.data = out;
       heddle_error error = {};

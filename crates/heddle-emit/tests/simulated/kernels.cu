@@ -44,6 +44,63 @@ HEDDLE_MAIN {
   for (int64_t i = 0; i < 3; i++)
     if (worker != 2 || i != 1 || env->max_iterations != 7)
       HEDDLE_TRY(heddle_barrier(env, worker, workers));
+#elif CASE >= 10 && CASE <= 12 /* each block reads the other one's array; 11: before it is written; 12: block 2 does not come */
+  HEDDLE_SHARED(int64_t, tile, 64);
+  tile[heddle_lane] = 100 * worker + heddle_lane;
+#if CASE != 11
+  if (CASE == 10 || worker != 2) HEDDLE_CLUSTER_SYNC;
+#endif
+  const auto other = heddle_of_rank(tile, heddle_ranks - 1 - heddle_rank);
+  out[own] = other[heddle_lanes - 1 - heddle_lane];
+  HEDDLE_CLUSTER_SYNC; /* the array is read before its block ends */
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+#elif CASE >= 13 && CASE <= 15 /* a copy through shared memory; 14: not waited for; 15: its group is still on the way */
+  HEDDLE_SHARED(int64_t, tile, 128);
+  out[own] = own;
+  HEDDLE_UNIT_SYNC;
+  heddle_copy_async(&tile[heddle_lane], &out[own], 8);
+  heddle_copy_close();
+  if (heddle_lane % 2 == 0) heddle_copy_async(&tile[64 + heddle_lane], &out[own], 16);
+  heddle_copy_close();
+#if CASE == 13
+  heddle_copy_wait(0);
+#elif CASE == 15
+  heddle_copy_wait(1);
+#endif
+  HEDDLE_UNIT_SYNC;
+  const int64_t sum = tile[63 - heddle_lane] + tile[64 + heddle_lane];
+  HEDDLE_UNIT_SYNC;
+  out[own] = sum;
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+#elif CASE >= 16 && CASE <= 18 /* products of tensor cores, whose operands lose their last bits: what differs from the right one */
+  const float more = 1 + 0x1p-13f; /* none of the types has that bit */
+  const int lane = heddle_lane % 32, deep = CASE == 16 ? 8 : 16, wide = deep / 8;
+  float a[CASE == 16 ? 4 : 8], b[CASE == 16 ? 2 : 4], d[4] = {1, 2, 3, 4};
+  for (int i = 0; i < deep / 2; i++) {
+    const int row = lane / 4 + i / wide % 2 * 8, k = i / (2 * wide) * 4 * wide + lane % 4 * wide + i % wide;
+    a[i] = (float)((3 * row + 5 * k) % 11 - 5) * more;
+    if (i < deep / 4) {
+      const int at = i / wide * 4 * wide + lane % 4 * wide + i % wide;
+      b[i] = (float)((7 * at + 2 * (lane / 4)) % 13 - 6) * more;
+    }
+  }
+#if CASE == 16
+  heddle_mma_tf32(d, a, b);
+#elif CASE == 17
+  heddle_mma_bf16(d, a, b);
+#else
+  heddle_mma_f16(d, a, b);
+#endif
+  int64_t wrong = 0;
+  for (int i = 0; i < 4; i++) {
+    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    int sum = i + 1;
+    for (int k = 0; k < deep; k++)
+      sum += ((3 * row + 5 * k) % 11 - 5) * ((7 * k + 2 * column) % 13 - 6);
+    wrong += d[i] != (float)sum;
+  }
+  out[own] = wrong;
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
 #endif
   if (own == 0) {
     int64_t sum = 0;

@@ -84,6 +84,7 @@ fn session(machine: &Machine) -> SessionOptions {
             blocks: number(machine.units()),
             threads: number(machine.lanes()),
             warp: WARP,
+            cluster: 1,
             seed: 0,
         }),
         ..Default::default()
