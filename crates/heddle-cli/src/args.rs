@@ -265,10 +265,14 @@ pub struct Exec {
     /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
-    /// The launch that --device sim simulates, as blocks=4,threads=64,warp=32,seed=1, which are the defaults of keys that are
+    /// The launch that --device sim simulates, as blocks=4,threads=64,warp=32,cluster=1,seed=1, which are the defaults of keys that are
     /// left out. The program is scheduled for the blocks; the seed draws the order in which threads run.
     #[arg(long, value_name = "KEY=N,...")]
     pub sim: Option<Grid>,
+    /// Run --device sim under a sanitizer, with a thread of the system for each of the grid's, up to 16 blocks of 256: races, or accesses
+    /// out of bounds, are errors with line and node. Slow, and without --max-memory; there is no seed.
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub sanitize: Option<SanitizeArg>,
     /// The architecture that --device cuda builds for, as sm_90; default: that of the device.
     #[arg(long, value_name = "ARCH")]
     pub arch: Option<String>,
@@ -344,6 +348,15 @@ pub enum DeviceArg {
     Sim,
     /// An NVIDIA GPU, whose driver and compiler (NVRTC) are looked for at run time; HEDDLE_LIBCUDA and HEDDLE_NVRTC name their libraries.
     Cuda,
+}
+
+/// The sanitizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SanitizeArg {
+    /// Data races: accesses of two threads that nothing puts in order.
+    Thread,
+    /// Accesses out of bounds of inputs, outputs, constants, shared arrays and scratch memory as a whole.
+    Address,
 }
 
 /// `heddle test`.

@@ -124,14 +124,10 @@ impl Writer<'_> {
             .line(format!("HEDDLE_TRY(heddle_depth(env, {site}, depth + 1));"));
         self.text.line("{");
         self.arguments(call, site);
-        self.text.line(format!("top->c{k}.back = back;"));
-        for name in &names {
-            self.text.line(format!("top->c{k}.{name} = {name};"));
-        }
+        self.keep(k, "back");
+        names.iter().for_each(|name| self.keep(k, name));
         if part.is_some() {
-            for name in TEAM {
-                self.text.line(format!("top->c{k}.{name} = {name};"));
-            }
+            TEAM.iter().for_each(|name| self.keep(k, name));
         }
         for (i, (local, _)) in call.lets.iter().enumerate() {
             self.text.line(format!("{} = a{i};", name(*local)));
@@ -146,8 +142,12 @@ impl Writer<'_> {
             self.text
                 .line(format!("heddle_part(&first, &worker, &workers, {part});"));
             if let Some(Stack { teams, team, .. }) = stack {
+                let was_first = match self.dialect.lanes {
+                    None => format!("top->c{k}.first"),
+                    Some(_) => format!("heddle_saved(&top->c{k}.first)"),
+                };
                 self.text.line(format!(
-                    "if (first != top->c{k}.first) frame = env->scratch + env->table[{teams}] + (first - 1) * env->table[{team}];"
+                    "if (first != {was_first}) frame = env->scratch + env->table[{teams}] + (first - 1) * env->table[{team}];"
                 ));
             }
         }
@@ -158,19 +158,31 @@ impl Writer<'_> {
         self.text.line(format!("back{k}:;"));
         self.text.line("top--, depth--;");
         if part.is_some() {
-            for name in TEAM {
-                self.text.line(format!("{name} = top->c{k}.{name};"));
-            }
+            TEAM.iter().for_each(|name| self.take_back(k, name));
         } else if let Some(frame) = &frame {
             self.text.line(format!("frame -= {frame};"));
         }
-        self.text.line(format!("back = top->c{k}.back;"));
-        for name in &names {
-            self.text.line(format!("{name} = top->c{k}.{name};"));
-        }
+        self.take_back(k, "back");
+        names.iter().for_each(|name| self.take_back(k, name));
         if part.is_some() {
             self.text.line("}");
         }
+    }
+
+    /// Saves a variable over a call. All lanes of a unit save the same value.
+    fn keep(&mut self, k: usize, name: &str) {
+        self.text.line(match self.dialect.lanes {
+            None => format!("top->c{k}.{name} = {name};"),
+            Some(_) => format!("heddle_save(&top->c{k}.{name}, {name});"),
+        });
+    }
+
+    /// Takes it back.
+    fn take_back(&mut self, k: usize, name: &str) {
+        self.text.line(match self.dialect.lanes {
+            None => format!("{name} = top->c{k}.{name};"),
+            Some(_) => format!("{name} = heddle_saved(&top->c{k}.{name});"),
+        });
     }
 
     /// Evaluates the arguments of a call into `a0`, `a1`, …, and its buffers into `p0`, `p1`, ….

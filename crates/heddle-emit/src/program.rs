@@ -470,7 +470,10 @@ impl Writer<'_> {
 
     /// Writes the outputs' shapes.
     fn shapes(&mut self) {
-        self.text.line("if (worker == 0) {");
+        self.text.line(match &self.dialect.lanes {
+            None => "if (worker == 0) {".to_owned(),
+            Some(lanes) => format!("if (worker == 0 && {} == 0) {{", lanes.index),
+        });
         for (i, port) in self.program.outputs.iter().enumerate() {
             if let BufferKind::Segment = self.program.buffers[port.buffer].kind {
                 let b = port.buffer.index();

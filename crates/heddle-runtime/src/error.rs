@@ -238,6 +238,19 @@ pub enum RunError {
         /// The thread, where it is, and what the others of its block do.
         text: String,
     },
+    /// A sanitizer found a fault of the program's.
+    #[error("{finding}: {text}")]
+    Sanitized {
+        /// Its name for the fault.
+        finding: String,
+        /// The lines of each access, from the innermost call to the outermost.
+        lines: Vec<Vec<usize>>,
+        /// The threads, and what they do at which line.
+        text: String,
+    },
+    /// A program in a process of its own ended in another way than by itself or its sanitizer.
+    #[error("the process of the program: {0}")]
+    Separate(String),
     /// A block of a launch waited longer than [`RunOptions::watchdog`](crate::RunOptions::watchdog).
     #[error(
         "a block waited longer than {} s: {text}. If another one computes for that long, raise the limit of the watchdog",

@@ -51,18 +51,10 @@ const COMMON: &[&str] = &[
     "-I.",
 ];
 
-const C: &[&str] = &["-std=gnu11", "-include", "heddle.h"];
+const C: &[&str] = &["-std=gnu11"];
 
 /// CUDA text as C++. Everything before the program's file is C++, too, which there is none of.
-const SIMULATED: &[&str] = &[
-    "-std=gnu++17",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-include",
-    "sim.h",
-    "-x",
-    "c++",
-];
+const SIMULATED: &[&str] = &["-std=gnu++17", "-fno-exceptions", "-fno-rtti", "-x", "c++"];
 
 const DRIVER: &str = include_str!("../include/driver.c");
 
@@ -74,6 +66,8 @@ impl Flags {
             Language::Simulated => SIMULATED,
         };
         let mut list: Vec<String> = COMMON.iter().chain(own).map(|f| (*f).to_owned()).collect();
+        let (header, _) = header_file(language, product);
+        list.extend(["-include".to_owned(), header.to_owned()]);
         list.push(format!("-O{}", level(options)?));
         let contract = if options.contract { "fast" } else { "off" };
         list.push(format!("-ffp-contract={contract}"));
@@ -127,18 +121,25 @@ impl Flags {
 
     /// Its name and text.
     pub(crate) fn header_file(&self) -> (&'static str, &'static str) {
-        match self.language {
-            Language::C => ("heddle.h", abi::HEADER),
-            Language::Simulated => ("sim.h", simulation::HEADER),
-        }
+        header_file(self.language, self.product)
     }
 
     /// Files besides the program.
     pub(crate) fn more_sources(&self) -> &'static [(&'static str, &'static str)] {
-        match self.product {
-            Product::Library => &[],
-            Product::Standalone => &[("driver.c", DRIVER)],
+        match (self.product, self.language) {
+            (Product::Standalone, Language::C) => &[("driver.c", DRIVER)],
+            // The driver of CUDA text follows it, where the types are.
+            (Product::Library, _) | (_, Language::Simulated) => &[],
         }
+    }
+}
+
+/// The header of a program: its name and text.
+fn header_file(language: Language, product: Product) -> (&'static str, &'static str) {
+    match (language, product) {
+        (Language::C, _) => ("heddle.h", abi::HEADER),
+        (Language::Simulated, Product::Library) => ("sim.h", simulation::HEADER),
+        (Language::Simulated, Product::Standalone) => ("threads.h", simulation::THREADS),
     }
 }
 

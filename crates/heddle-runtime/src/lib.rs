@@ -24,6 +24,7 @@ mod libraries;
 mod loading;
 mod pool;
 mod program;
+mod sanitized;
 mod session;
 pub mod simulation;
 mod slab;

@@ -9,6 +9,12 @@ use crate::grid::Grid;
 /// The header of simulated programs, which defines the words of CUDA text for C++.
 pub const HEADER: &str = include_str!("../include/sim.h");
 
+/// The header of simulated programs that a sanitizer watches: each thread is one of the system's.
+pub(crate) const THREADS: &str = include_str!("../include/threads.h");
+
+/// The main function of these, which follows the text.
+pub(crate) const THREADS_MAIN: &str = include_str!("../include/threads.cc");
+
 /// Bytes of a finding's text, its end included.
 const TEXT: usize = 512;
 

@@ -5,6 +5,7 @@
 //! file to file. For tests.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,13 +13,15 @@ use heddle_abi::{Launch, Plan};
 use tempfile::TempDir;
 
 use crate::abi::{self, MAX_RANK};
-use crate::build::BuildOptions;
+use crate::build::{BuildOptions, Language};
 use crate::cache::Cache;
 use crate::compiler::Compiler;
 use crate::error::{BuildError, Fault, RunError};
 use crate::flags::{Flags, Product};
+use crate::grid::Grid;
 use crate::session::{Input, RunOptions};
 use crate::source::{Constant, Source};
+use crate::{sanitized, simulation};
 
 /// A program built as an executable. Its files are removed on drop.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ pub enum StandaloneError {
 }
 
 impl Standalone {
-    /// Builds the program with the options' sanitizer, if any, bypassing the cache.
+    /// Builds the program with the options' sanitizer, if any, bypassing the cache. A simulated one takes [`Standalone::run_grid`].
     pub fn build(source: &Source, options: &BuildOptions) -> Result<Standalone, BuildError> {
         let cache = Cache::open(&options.cache, options.cache_limit);
         let compiler = Compiler::find(options, &cache)?;
@@ -71,8 +74,16 @@ impl Standalone {
             path: std::env::temp_dir(),
             source,
         })?;
+        let text = match options.language {
+            Language::C => source.text.clone(),
+            Language::Simulated => format!(
+                "{}\n#line 1 \"threads.cc\"\n{}",
+                source.text,
+                simulation::THREADS_MAIN
+            ),
+        };
         let program = compiler
-            .compile(&source.text, &flags, folder.path())
+            .compile(&text, &flags, folder.path())
             .map_err(|e| compiler.refusal(&source.name, e))?;
         Ok(Standalone {
             folder,
@@ -96,7 +107,7 @@ impl Standalone {
         let job = tempfile::tempdir_in(self.folder.path())?;
         let (request, answer) = (job.path().join("request"), job.path().join("answer"));
         let text = self.request(inputs, sizes, workers, runs, options)?;
-        std::fs::write(&request, text)?;
+        std::fs::write(&request, text.0)?;
         let output = self.command().args([&request, &answer]).output()?;
         if !output.status.success() {
             return Err(StandaloneError::Stopped {
@@ -105,6 +116,45 @@ impl Standalone {
             });
         }
         read_answer(&answer, options)
+    }
+
+    /// Runs a simulated program once, with a thread of the system for each of the grid's; its seed says nothing.
+    ///
+    /// # Errors
+    /// [`RunError::Sanitized`] if the sanitizer finds a fault, [`RunError::Separate`] if the process ends otherwise.
+    pub fn run_grid<'i>(
+        &self,
+        inputs: impl ExactSizeIterator<Item = Input<'i>>,
+        sizes: &[i64],
+        grid: Grid,
+        options: &RunOptions<'_>,
+    ) -> Result<Vec<OwnedOutput>, RunError> {
+        let inputs: Vec<_> = inputs.collect();
+        let mut text = self.request(&inputs, sizes, grid.blocks as usize, 1, options)?;
+        text.put(grid.threads.into());
+        text.put(grid.warp.into());
+        let separate = |e: io::Error| RunError::Separate(e.to_string());
+        let job = tempfile::tempdir_in(self.folder.path()).map_err(separate)?;
+        let (request, answer) = (job.path().join("request"), job.path().join("answer"));
+        std::fs::write(&request, text.0).map_err(separate)?;
+        let mut command = self.command();
+        let output = command.args([&request, &answer]).output();
+        let output = output.map_err(separate)?;
+        if output.status.success() {
+            return read_answer(&answer, options).map_err(|e| match e {
+                StandaloneError::Run(error) => error,
+                error => RunError::Separate(error.to_string()),
+            });
+        }
+        const ALARM: i32 = 14;
+        if output.status.signal() == Some(ALARM) {
+            return Err(RunError::Timeout(options.timeout.unwrap_or_default()));
+        }
+        let report = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(match sanitized::found(&report, grid) {
+            Some(error) => error,
+            None => RunError::Separate(format!("{}: {}", output.status, report.trim())),
+        })
     }
 
     fn command(&self) -> Command {
@@ -127,7 +177,7 @@ impl Standalone {
         workers: usize,
         runs: usize,
         options: &RunOptions<'_>,
-    ) -> Result<Vec<u8>, RunError> {
+    ) -> Result<Words, RunError> {
         let mut launch = Launch::new(&self.plan);
         launch.evaluate(&self.plan, sizes, [workers as i64, options.max_depth])?;
         let mut out = Words(Vec::new());
@@ -152,7 +202,7 @@ impl Standalone {
         let outputs = self.plan.outputs.iter();
         out.put_all(&outputs.map(|a| a.grows.unwrap_or(0)).collect::<Vec<_>>());
         out.put(self.plan.segments as i64);
-        Ok(out.0)
+        Ok(out)
     }
 
     fn put_inputs(

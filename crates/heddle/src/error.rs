@@ -537,6 +537,7 @@ fn compiled_message(
         (
             Some(site),
             heddle_runtime::RunError::Simulated { .. }
+            | heddle_runtime::RunError::Sanitized { .. }
             | heddle_runtime::RunError::Stuck { .. }
             | heddle_runtime::RunError::Device(_),
         ) => format!("{site}: {error}"),
@@ -556,7 +557,7 @@ fn compiled_remedy(error: &heddle_runtime::RunError) -> Option<Remedy> {
         RunError::Simulated { finding, .. } => {
             return (*finding != Finding::Memory).then_some(Remedy::Report);
         }
-        RunError::Stuck { .. } => return Some(Remedy::Report),
+        RunError::Stuck { .. } | RunError::Sanitized { .. } => return Some(Remedy::Report),
         RunError::Device(error) => return device_remedy(error),
         RunError::Timeout(_) => Limit::Timeout,
         RunError::MemoryLimit { .. } => Limit::Memory,
@@ -604,6 +605,8 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
             ..
         }
         | RunError::Simulated { .. }
+        | RunError::Sanitized { .. }
+        | RunError::Separate(_)
         | RunError::Stuck { .. }
         | RunError::OutputDims { .. } => ErrorKind::Internal,
         _ => ErrorKind::Invalid,

@@ -98,4 +98,4 @@ pub use heddle_ir::tensor::Scalar;
 pub use heddle_ir::{DType, TensorError};
 pub use heddle_machine::NameError;
 pub use heddle_runtime::cache::CacheChoice;
-pub use heddle_runtime::{CancelToken, Grid, GridError};
+pub use heddle_runtime::{CancelToken, Grid, GridError, Sanitizer};

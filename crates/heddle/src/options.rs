@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use heddle_runtime::cache::{Cache, CacheChoice};
-use heddle_runtime::{BuildOptions, CancelToken, Grid};
+use heddle_runtime::{BuildOptions, CancelToken, Grid, Sanitizer};
 
 use crate::{Error, Inputs, Limit, Machine, Remedy, Step};
 
@@ -50,6 +50,10 @@ pub struct CompileOptions {
     pub device: Device,
     /// The grid that [`Device::Sim`] simulates.
     pub grid: Grid,
+    /// The sanitizer that watches each run on [`Device::Sim`], in a process of its own with a thread of the system for each of the grid's,
+    /// up to 16 blocks of 256: a race, or an access out of bounds, is an error of kind [`ErrorKind::Internal`](crate::ErrorKind::Internal).
+    /// Such runs are slow; memory is not limited.
+    pub sanitize: Option<Sanitizer>,
     /// The architecture that programs for [`Device::Cuda`] are built for, as `sm_90`; `None`: that of the device.
     pub arch: Option<String>,
     /// Do the graph passes run? They compute constants in the types that the program states: a
@@ -127,6 +131,7 @@ impl Default for CompileOptions {
         Self {
             device: Device::default(),
             grid: Grid::default(),
+            sanitize: None,
             arch: None,
             optimize: true,
             without: vec![],

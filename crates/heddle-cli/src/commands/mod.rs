@@ -17,10 +17,10 @@ use std::path::Path;
 use heddle::batch::Batch;
 use heddle::{
     CompileOptions, Device, Fold, Inputs, LoadOptions, Model, Program, Report, Run, RunOptions,
-    Specialisation,
+    Sanitizer, Specialisation,
 };
 
-use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, ProgramArgs, Source};
+use crate::args::{Compiling, DeviceArg, Exec, ModelArgs, ProgramArgs, SanitizeArg, Source};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::out::printable;
@@ -130,6 +130,18 @@ pub fn check_device(exec: &Exec) -> Result<(), Failure> {
         let text = "--arch is what --device cuda builds for";
         return Err(Failure::new(Exit::Usage, text));
     }
+    if exec.sanitize.is_some() {
+        if exec.device != DeviceArg::Sim {
+            let text = "--sanitize watches --device sim";
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        let grid = exec.sim.unwrap_or_default();
+        if grid.blocks > 16 || grid.threads > 256 {
+            let text =
+                "--sanitize takes up to 16 blocks of 256 threads, a thread of the system each";
+            return Err(Failure::new(Exit::Usage, text));
+        }
+    }
     if exec.watchdog.is_some() && !matches!(exec.device, DeviceArg::Cuda | DeviceArg::Sim) {
         let text = "--watchdog is for the blocks of --device cuda and --device sim";
         return Err(Failure::new(Exit::Usage, text));
@@ -187,6 +199,10 @@ pub fn device_options(exec: &Exec) -> CompileOptions {
             DeviceArg::Cuda => Device::Cuda,
         },
         grid: exec.sim.unwrap_or_default(),
+        sanitize: exec.sanitize.map(|kind| match kind {
+            SanitizeArg::Thread => Sanitizer::Thread,
+            SanitizeArg::Address => Sanitizer::Address,
+        }),
         arch: exec.arch.clone(),
         ..compile_options(&exec.compiling)
     }

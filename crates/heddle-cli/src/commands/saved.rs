@@ -20,6 +20,7 @@ pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepa
         ("--batch", source.batch.is_some()),
         ("--fix-sizes", source.fix_sizes),
         ("--max-frames", exec.max_frames.is_some()),
+        ("--sanitize", exec.sanitize.is_some()),
     ];
     let compiling = settled(&exec.compiling);
     if let Some((name, _)) = given.into_iter().chain(compiling).find(|(_, given)| *given) {

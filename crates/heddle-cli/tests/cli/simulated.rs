@@ -100,6 +100,30 @@ fn faults_of_the_grid_name_the_flag() {
 }
 
 #[test]
+fn sanitizers_watch_the_simulator() {
+    let s = doubler();
+    let check =
+        "check m.heddle -i in.npz --expect want.npz --device sim --sim blocks=2,threads=8,warp=8";
+    for kind in ["thread", "address"] {
+        s.heddle(&format!("{check} --sanitize {kind}")).ok();
+    }
+    let run = "run m.heddle -i in.npz";
+    for (args, words) in [
+        (format!("{run} --sanitize thread"), "--device sim"),
+        (
+            format!("{run} --device sim --sim blocks=32 --sanitize thread"),
+            "up to 16 blocks of 256 threads",
+        ),
+        (
+            "run m.hprog -i in.npz --device sim --sanitize thread".into(),
+            "--sanitize is an option of compiling",
+        ),
+    ] {
+        s.heddle(&args).fails(2, &["--sanitize", words]);
+    }
+}
+
+#[test]
 fn without_a_compiler_the_error_says_which_is_needed() {
     let s = doubler();
     let cache = s.path("cache");

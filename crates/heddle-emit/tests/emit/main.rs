@@ -23,6 +23,7 @@ mod sequences;
 mod shared;
 mod simulated;
 mod simulated_programs;
+mod simulated_sanitized;
 mod snapshots;
 mod split;
 mod stops;

@@ -90,7 +90,7 @@ HEDDLE_MAIN {
       a0 = v1;
     }
     float *p0 = (float *)b9;
-    top->c2.back = back;
+    heddle_save(&top->c2.back, back);
     v3 = a0;
     b5 = p0;
     top++, depth++, back = 2;
@@ -98,8 +98,8 @@ HEDDLE_MAIN {
   }
   back2:;
   top--, depth--;
-  back = top->c2.back;
-  if (worker == 0) {
+  back = heddle_saved(&top->c2.back);
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 16;
   }
@@ -138,11 +138,11 @@ HEDDLE_MAIN {
         a0 = v5;
       }
       float *p0 = (float *)b6;
-      top->c0.back = back;
-      top->c0.v3 = v3;
-      top->c0.b5 = b5;
-      top->c0.b6 = b6;
-      top->c0.b7 = b7;
+      heddle_save(&top->c0.back, back);
+      heddle_save(&top->c0.v3, v3);
+      heddle_save(&top->c0.b5, b5);
+      heddle_save(&top->c0.b6, b6);
+      heddle_save(&top->c0.b7, b7);
       v3 = a0;
       b5 = p0;
       frame += env->table[4];
@@ -152,11 +152,11 @@ HEDDLE_MAIN {
     back0:;
     top--, depth--;
     frame -= env->table[4];
-    back = top->c0.back;
-    v3 = top->c0.v3;
-    b5 = top->c0.b5;
-    b6 = top->c0.b6;
-    b7 = top->c0.b7;
+    back = heddle_saved(&top->c0.back);
+    v3 = heddle_saved(&top->c0.v3);
+    b5 = heddle_saved(&top->c0.b5);
+    b6 = heddle_saved(&top->c0.b6);
+    b7 = heddle_saved(&top->c0.b7);
     {
       v6 = b1[heddle_at(env, 12, v3, v0)];
     }
@@ -168,10 +168,10 @@ HEDDLE_MAIN {
         a0 = v6;
       }
       float *p0 = (float *)b7;
-      top->c1.back = back;
-      top->c1.b5 = b5;
-      top->c1.b6 = b6;
-      top->c1.b7 = b7;
+      heddle_save(&top->c1.back, back);
+      heddle_save(&top->c1.b5, b5);
+      heddle_save(&top->c1.b6, b6);
+      heddle_save(&top->c1.b7, b7);
       v3 = a0;
       b5 = p0;
       frame += env->table[4];
@@ -181,10 +181,10 @@ HEDDLE_MAIN {
     back1:;
     top--, depth--;
     frame -= env->table[4];
-    back = top->c1.back;
-    b5 = top->c1.b5;
-    b6 = top->c1.b6;
-    b7 = top->c1.b7;
+    back = heddle_saved(&top->c1.back);
+    b5 = heddle_saved(&top->c1.b5);
+    b6 = heddle_saved(&top->c1.b6);
+    b7 = heddle_saved(&top->c1.b7);
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op2(env, worker, workers, b5, b6, b7));
   }

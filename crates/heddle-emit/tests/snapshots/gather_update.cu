@@ -52,7 +52,7 @@ HEDDLE_MAIN {
   HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op1(env, worker, workers, b1, b2, b5));
   HEDDLE_RUN(op2(env, worker, workers, b0, b1, b4));
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 4;
     env->outputs[0].dims[1] = 16;

@@ -62,7 +62,7 @@ HEDDLE_MAIN {
   }
   HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b3, b4, v3));
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v3;
     env->outputs[0].dims[1] = 4;

@@ -112,7 +112,7 @@ HEDDLE_MAIN {
   }
   HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b5, b12));
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 1;
     env->outputs[0].dims[1] = 64;

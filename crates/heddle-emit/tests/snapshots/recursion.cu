@@ -94,7 +94,7 @@ HEDDLE_MAIN {
     }
     float *p0 = (float *)b0;
     float *p1 = (float *)b9;
-    top->c1.back = back;
+    heddle_save(&top->c1.back, back);
     v1 = a0;
     b2 = p0;
     b3 = p1;
@@ -103,8 +103,8 @@ HEDDLE_MAIN {
   }
   back1:;
   top--, depth--;
-  back = top->c1.back;
-  if (worker == 0) {
+  back = heddle_saved(&top->c1.back);
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 64;
   }
@@ -136,10 +136,10 @@ HEDDLE_MAIN {
       }
       float *p0 = (float *)b6;
       float *p1 = (float *)b7;
-      top->c0.back = back;
-      top->c0.b3 = b3;
-      top->c0.b4 = b4;
-      top->c0.b7 = b7;
+      heddle_save(&top->c0.back, back);
+      heddle_save(&top->c0.b3, b3);
+      heddle_save(&top->c0.b4, b4);
+      heddle_save(&top->c0.b7, b7);
       v1 = a0;
       b2 = p0;
       b3 = p1;
@@ -150,10 +150,10 @@ HEDDLE_MAIN {
     back0:;
     top--, depth--;
     frame -= env->table[5];
-    back = top->c0.back;
-    b3 = top->c0.b3;
-    b4 = top->c0.b4;
-    b7 = top->c0.b7;
+    back = heddle_saved(&top->c0.back);
+    b3 = heddle_saved(&top->c0.b3);
+    b4 = heddle_saved(&top->c0.b4);
+    b7 = heddle_saved(&top->c0.b7);
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op3(env, worker, workers, b3, b4, b7));
   }

@@ -68,7 +68,7 @@ HEDDLE_MAIN {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 5, v1 - 1, v0);
   }
   HEDDLE_RUN(op1(env, worker, workers, b1, b2, b6, v0, v1));
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v1 - 1;
     env->outputs[0].dims[1] = 64;

@@ -133,7 +133,7 @@ HEDDLE_MAIN {
       }
     }
   }
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].data = b2;
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v3;
@@ -142,7 +142,7 @@ HEDDLE_MAIN {
   return heddle_poll(env);
   
   leave:;
-  if (worker == 0) {
+  if (worker == 0 && heddle_lane == 0) {
     const struct heddle_left left = {v1, v2, v3, v6, v7, v8, v9, v10, v11};
     *(struct heddle_left *)(env->scratch + env->table[1]) = left;
   }

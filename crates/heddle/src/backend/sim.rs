@@ -42,6 +42,7 @@ impl Sim {
                 },
                 build: BuildOptions {
                     language: Language::Simulated,
+                    sanitize: options.sanitize,
                     ..options.build()
                 },
                 gpu: None,
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::backend::wrong::{Wrong, inputs};
-    use crate::{ErrorKind, Program, Remedy, RunOptions};
+    use crate::{ErrorKind, Program, Remedy, RunOptions, Sanitizer};
 
     fn program(to: &'static str) -> Program {
         let options = CompileOptions {
@@ -141,5 +142,76 @@ mod tests {
             .on_interpreter()
             .run(inputs(), &RunOptions::default());
         assert_eq!(right.unwrap().outputs, wanted.unwrap().outputs);
+    }
+
+    /// Two blocks of eight threads, which a sanitizer watches.
+    fn watched(sanitizer: Sanitizer) -> CompileOptions {
+        CompileOptions {
+            device: Device::Sim,
+            grid: "blocks=2,threads=8,warp=8".parse().unwrap(),
+            sanitize: Some(sanitizer),
+            ..Default::default()
+        }
+    }
+
+    /// An error that begins with a node and quotes a line.
+    fn assert_found(error: &Error, node: &str, words: &[&str]) {
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Internal, "{text}");
+        assert_eq!(error.remedy(), Some(Remedy::Report));
+        assert_eq!(error.node().as_deref(), Some(node), "{text}");
+        assert!(text.starts_with(node), "{text}");
+        for words in words {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn sanitizers_find_nothing_in_right_programs() {
+        for sanitizer in [Sanitizer::Thread, Sanitizer::Address] {
+            let options = watched(sanitizer);
+            let same = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
+            let right = Wrong::barrier(Box::new(Sim::new(&options)), same).compile(&options);
+            let run = right.run(inputs(), &RunOptions::default());
+            let wanted = right.on_interpreter().run(inputs(), &RunOptions::default());
+            assert_eq!(run.unwrap().outputs, wanted.unwrap().outputs);
+        }
+    }
+
+    #[test]
+    fn a_missing_barrier_is_a_race_of_two_nodes() {
+        let options = watched(Sanitizer::Thread);
+        let wrong = Wrong::barrier(Box::new(Sim::new(&options)), ";").compile(&options);
+        let error = wrong.run(inputs(), &RunOptions::default()).unwrap_err();
+        let node = error.node().unwrap_or_default();
+        // The thread that came last is named first.
+        let other = match &*node {
+            "MatMul node `first`" => "of MatMul node `second`, reads `",
+            _ => "of MatMul node `first`, reads `",
+        };
+        let words = [
+            "data race: lane ",
+            " of block ",
+            " writes 4 bytes at line ",
+            other,
+        ];
+        assert_found(&error, &node, &words);
+        assert!(
+            ["MatMul node `first`", "MatMul node `second`"].contains(&&*node),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_access_out_of_bounds_names_its_node() {
+        let options = watched(Sanitizer::Address);
+        let to = "HEDDLE_RUN(if (worker == 1 && heddle_lane == 3) ((float *)env->outputs[0].data)[1 << 16] = 0; op0(";
+        let wrong = Wrong::call(Box::new(Sim::new(&options)), to).compile(&options);
+        let error = wrong.run(inputs(), &RunOptions::default()).unwrap_err();
+        let words = [
+            "heap-buffer-overflow: lane 3 of block 1 writes 4 bytes at line ",
+            "reads `HEDDLE_RUN(if (worker == 1",
+        ];
+        assert_found(&error, "MatMul node `second`", &words);
     }
 }

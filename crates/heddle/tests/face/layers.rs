@@ -53,7 +53,7 @@ const EXPORTED: &[&str] = &[
     "heddle_ir::{DType, TensorError}",
     "heddle_machine::NameError",
     "heddle_runtime::cache::CacheChoice",
-    "heddle_runtime::{CancelToken, Grid, GridError}",
+    "heddle_runtime::{CancelToken, Grid, GridError, Sanitizer}",
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod marshal;
 mod noted;
+mod sanitized;
 mod session;
 mod spare;
 mod variants;
@@ -13,7 +14,7 @@ use heddle_ir::{Datum, Signature};
 use heddle_runtime::cuda::{DeviceError, Gpu};
 use heddle_runtime::{
     BuildError, BuildOptions, Constant, Executable, Pool, PoolOptions, Program, RunError,
-    SessionOptions, Source,
+    SessionOptions, Source, Standalone,
 };
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Size, Stmt, for_each_stmt};
@@ -45,6 +46,8 @@ pub(crate) struct Setup {
 #[derive(Debug)]
 pub(crate) struct Compiled {
     executable: Executable,
+    /// The same for a sanitizer, in processes of their own, which runs take if it is there.
+    sanitized: Option<Standalone>,
     /// The program that was emitted, without the contents of constants.
     program: UProgram,
     /// Its constants.
@@ -91,6 +94,10 @@ impl Compiled {
             }
             None => Program::build(&source, &setup.build)?,
         });
+        let sanitized = match setup.build.sanitize {
+            Some(_) => Some(Standalone::build(&source, &setup.build)?),
+            None => None,
+        };
         // Programs that share a pool take turns. Those that are launched as a grid compete for no cores.
         let pool = match setup.session.grid {
             Some(_) => Pool::new(&setup.pool).map(Arc::new),
@@ -104,6 +111,7 @@ impl Compiled {
         program.drop_contents();
         Ok(Self {
             executable: Executable::new(built, pool, setup.session.clone()),
+            sanitized,
             sizes: program.sizes.iter().map(|(size, _)| size.clone()).collect(),
             emitted,
             spares: Spares::new(program.outputs.len()),
@@ -127,15 +135,10 @@ impl Compiled {
                 self.emitted.node_at(*line).map(str::to_owned)
             }
             RunError::Stuck { lines, text, .. } => {
-                for (place, line) in lines.iter().enumerate() {
-                    let code = self.line(*line).unwrap_or_default().trim();
-                    let node = self.emitted.node_at(*line).filter(|_| place > 0);
-                    let of = node.map_or_else(String::new, |node| format!(", of {node},"));
-                    *text += &format!("; line {line}{of} reads `{code}`");
-                }
-                let first = lines.first().and_then(|line| self.emitted.node_at(*line));
-                first.map(str::to_owned)
+                let places: Vec<_> = lines.iter().map(|line| vec![*line]).collect();
+                self.quote(&places, text)
             }
+            RunError::Sanitized { lines, text, .. } => self.quote(lines, text),
             _ => None,
         };
         Error::Compiled {
@@ -144,6 +147,27 @@ impl Compiled {
             failure: None,
             error: Box::new(error),
         }
+    }
+
+    /// Adds the lines of places to a message, with their nodes but for that of the first one, which it gives. The lines of a place lead
+    /// from the innermost call to the outermost, which is that of the operator.
+    fn quote(&self, places: &[Vec<usize>], text: &mut String) -> Option<String> {
+        let node = |lines: &Vec<usize>| {
+            let mut outside_in = lines.iter().rev();
+            outside_in.find_map(|line| self.emitted.node_at(*line))
+        };
+        for (number, lines) in places.iter().enumerate() {
+            let Some(line) = lines.first() else {
+                continue;
+            };
+            let code = self.line(*line).unwrap_or_default().trim();
+            let of = match node(lines).filter(|_| number > 0) {
+                Some(node) => format!(", of {node},"),
+                None => String::new(),
+            };
+            *text += &format!("; line {line}{of} reads `{code}`");
+        }
+        places.first().and_then(node).map(str::to_owned)
     }
 
     /// A line of the text, from 1.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use heddle_ir::tensor::element_count;
 use heddle_ir::{Datum, Tensor};
-use heddle_runtime::{CancelToken, Input, Lent, Outputs};
+use heddle_runtime::{CancelToken, Input, Lent, Outputs, OwnedOutput};
 use heddle_uprogram::program::Size;
 
 use super::{Compiled, Dims, marshal};
@@ -30,6 +30,8 @@ pub(super) struct CompiledSession {
     checked: Option<Vec<Vec<i64>>>,
     /// The launch's sizes, for the inputs bound or checked.
     sizes: Vec<i64>,
+    /// Outputs of the last run under a sanitizer.
+    sanitized: Vec<OwnedOutput>,
     /// Copies of the caller's arrays whose elements have under 8 bits, by input.
     unpacked: Vec<Option<Tensor>>,
 }
@@ -59,6 +61,7 @@ impl CompiledSession {
             has_bound: false,
             checked,
             sizes: sizes.unwrap_or_default(),
+            sanitized: vec![],
             unpacked: vec![],
             compiled,
         }
@@ -192,20 +195,42 @@ impl Session for CompiledSession {
     }
 
     fn run(&mut self) -> Result<(), Error> {
-        self.run_bound(true).map(drop)
+        let Some(sanitized) = &self.compiled.sanitized else {
+            return self.run_bound(true).map(drop);
+        };
+        let inputs = self.bound.iter().map(|(tensor, dims)| Input {
+            data: tensor.bytes(),
+            dims,
+        });
+        let limits = limits(&self.limits, &self.cancel);
+        let run = self
+            .compiled
+            .watched(sanitized, inputs, &self.sizes, &limits);
+        self.sanitized = run?;
+        Ok(())
     }
 
     fn outputs(&mut self) -> Result<Vec<Datum>, Error> {
         let (compiled, session) = (&*self.compiled, &mut *self.session);
+        let sanitized = &self.sanitized;
         let ports = compiled.program.outputs.iter().enumerate();
         let arrays = ports.map(|(i, port)| {
-            let dims = session.dims(i).iter().map(|&d| d as usize);
-            let dims: Vec<_> = dims.collect();
+            let sanitized = sanitized.get(i);
+            let dims = sanitized.map_or_else(|| session.dims(i), |output| &output.dims);
+            let dims: Vec<_> = dims.iter().map(|&d| d as usize).collect();
             let dtype = compiled.program.buffers[port.buffer].dtype;
             let wrong = || Error::Internal(format!("output `{}` came out wrong", port.name));
             // An empty array may have any other sizes.
             let count = element_count(&dims).ok_or_else(wrong)?;
             let bytes = count * dtype.bits().div_ceil(8);
+            if let Some(output) = sanitized {
+                let data = output.data.get(..bytes).ok_or_else(wrong)?;
+                let data = match is_packed(dtype.bits()) {
+                    true => marshal::packed(dtype, data).into(),
+                    false => Bytes::copy_from_slice(data),
+                };
+                return Tensor::new(dtype, dims, data).map_err(|_| wrong());
+            }
             let fetched = session.fetch(i, bytes);
             fetched.map_err(|e| compiled.stopped(e))?;
             let data = session.last();
@@ -224,6 +249,14 @@ impl Session for CompiledSession {
     fn run_on(&mut self, inputs: &[ArrayView<'_>]) -> Result<Vec<Datum>, Error> {
         self.check(inputs)?;
         let inputs = as_inputs(inputs, &self.unpacked);
+        if let Some(sanitized) = &self.compiled.sanitized {
+            let limits = limits(&self.limits, &self.cancel);
+            let run = self
+                .compiled
+                .watched(sanitized, inputs, &self.sizes, &limits);
+            self.sanitized = run?;
+            return self.outputs();
+        }
         let limits = heddle_runtime::RunOptions {
             outputs_stay: true,
             ..limits(&self.limits, &self.cancel)
@@ -245,6 +278,17 @@ impl Session for CompiledSession {
         self.check(inputs)?;
         self.check_outputs()?;
         let inputs = as_inputs(inputs, &self.unpacked);
+        if let Some(sanitized) = &self.compiled.sanitized {
+            let limits = limits(&self.limits, &self.cancel);
+            let found = self
+                .compiled
+                .watched(sanitized, inputs, &self.sizes, &limits)?;
+            for (to, from) in outputs.iter_mut().zip(&found) {
+                let bytes = to.len().min(from.data.len());
+                to[..bytes].copy_from_slice(&from.data[..bytes]);
+            }
+            return Ok(());
+        }
         let outputs = outputs.iter_mut().map(|memory| &mut **memory);
         self.has_bound = false;
         let limits = limits(&self.limits, &self.cancel);

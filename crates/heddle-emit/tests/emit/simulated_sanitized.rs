@@ -1,0 +1,119 @@
+//! CUDA text under sanitizers, a thread of the system for each GPU thread: programs are clean, and one without a barrier is not.
+
+use crate::harness::{Case, PROGRAMS, drawn};
+use heddle_runtime::cache::CacheChoice;
+use heddle_runtime::{
+    BuildError, BuildOptions, Grid, Input, Language, RunError, RunOptions, Sanitizer, Source,
+    Standalone,
+};
+
+const GRID: Grid = Grid {
+    blocks: 3,
+    threads: 4,
+    warp: 4,
+    cluster: 1,
+    seed: 0,
+};
+
+/// The program as a process under a sanitizer; `None` where the compiler has none.
+fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
+    let options = BuildOptions {
+        language: Language::Simulated,
+        cache: CacheChoice::Off,
+        sanitize: Some(sanitizer),
+        ..Default::default()
+    };
+    match Standalone::build(source, &options) {
+        Ok(program) => Some(program),
+        Err(BuildError::Compile { stderr, .. }) if stderr.contains("sanitize") => {
+            eprintln!("skipped, no sanitizer: {stderr}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn case(name: &str) -> Case {
+    let (_, text) = PROGRAMS.iter().find(|p| p.0 == name).expect("a program");
+    let (module, inputs) = drawn(name, text, 6, 1);
+    let case = Case::simulated(name, module, &inputs, GRID.blocks as usize);
+    case.unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Runs the program; its outputs are those of the interpreter.
+fn run(program: &Standalone, case: &Case, name: &str) -> Result<(), RunError> {
+    let options = RunOptions {
+        max_depth: 100,
+        ..Default::default()
+    };
+    let inputs: Vec<Input<'_>> = case.inputs();
+    let outputs = program.run_grid(inputs.into_iter(), &case.sizes, GRID, &options)?;
+    for (i, output) in outputs.iter().enumerate() {
+        let what = format!("{name}, output {i}\n{}", case.source.text);
+        case.compare(i, &output.dims, &output.data, &what);
+    }
+    Ok(())
+}
+
+#[test]
+fn programs_are_clean() {
+    for (name, sanitizer) in [
+        ("loops", Sanitizer::Thread),
+        ("recursion", Sanitizer::Thread),
+        ("growth", Sanitizer::Address),
+    ] {
+        let case = case(name);
+        let Some(program) = build(&case.source, sanitizer) else {
+            return;
+        };
+        let what = format!("{name}, {sanitizer:?} sanitizer");
+        if let Err(error) = run(&program, &case, &what) {
+            let text = case.source.text.lines().enumerate();
+            let text: Vec<_> = text.map(|(n, line)| format!("{} {line}", n + 1)).collect();
+            panic!("{what}: {error}\n{}", text.join("\n"));
+        }
+    }
+}
+
+/// Each lane reads what all others wrote.
+const PRODUCTS: &str = "fn @main(%x: f32[16,16]) -> (%z: f32[16,16]) {
+  %y = dot(%x, %x)
+  %z = dot(%y, %y)
+  return %z
+}
+";
+
+/// Without the barrier between them, the products have a race: of blocks, or of the lanes of one.
+#[test]
+fn missing_barriers_are_races() {
+    let sync = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
+    for blocks in [3, 1] {
+        let grid = Grid { blocks, ..GRID };
+        let (module, inputs) = drawn("products", PRODUCTS, 1, 1);
+        let case = Case::simulated("products", module, &inputs, blocks as usize);
+        let mut case = case.expect("it is compiled");
+        let at = case
+            .source
+            .text
+            .rfind("HEDDLE_PROGRAM(")
+            .expect("a program");
+        let (prelude, own) = case.source.text.split_at(at);
+        assert!(own.contains(sync), "{sync}: {own}");
+        case.source.text = format!("{prelude}{}", own.replace(sync, ""));
+        let Some(program) = build(&case.source, Sanitizer::Thread) else {
+            return;
+        };
+        // Late threads may be in order by luck, but not every time.
+        let found = (0..20).find_map(|_| {
+            let inputs = case.inputs().into_iter();
+            let options = RunOptions::default();
+            let run = program.run_grid(inputs, &case.sizes, grid, &options);
+            run.err()
+        });
+        let Some(RunError::Sanitized { finding, lines, .. }) = found else {
+            panic!("no race without {sync}: {found:?}");
+        };
+        assert_eq!(finding, "data race");
+        assert_eq!(lines.len(), 2, "{lines:?}");
+    }
+}

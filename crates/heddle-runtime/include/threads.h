@@ -1,0 +1,197 @@
+/* The words of emitted CUDA text for sanitizers, included before it in the place of sim.h: each GPU thread is a thread of the operating
+ * system, so that ThreadSanitizer sees which accesses a barrier, an atomic or a signal puts in order, and AddressSanitizer has a stack
+ * for each.
+ *
+ * Threads run as the system has them: there is no seed, and no finding but the sanitizer's. What never ends is ended by the alarm of
+ * threads.cc, which follows the text. Fences are parts of the atomics beside them, as ThreadSanitizer knows no others. */
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HEDDLE_SIM 1
+
+namespace heddle_sim {
+
+constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64;
+
+/* A barrier of some lanes, with the bitwise or of a value in each. */
+struct Barrier {
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+  uint32_t come = 0;
+  uint64_t times = 0;
+  int32_t vote = 0, all = 0;
+
+  int32_t meet(uint32_t lanes, int32_t value) {
+    pthread_mutex_lock(&lock);
+    vote |= value;
+    if (++come == lanes) {
+      all = vote, vote = 0, come = 0, times++;
+      pthread_cond_broadcast(&changed);
+    } else {
+      for (uint64_t mine = times; mine == times;) pthread_cond_wait(&changed, &lock);
+    }
+    /* The next meeting can't end before this lane has come to it. */
+    int32_t result = all;
+    pthread_mutex_unlock(&lock);
+    return result;
+  }
+};
+
+/* A warp exchanges a word of each lane; the words of one time are read while those of the next are written. */
+struct Warp {
+  Barrier barrier;
+  uint64_t slots[2][MOST_WARP];
+};
+
+struct Block {
+  Barrier barrier, named[MOST_NAMED];
+  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  const void *shared_keys[MOST_SHARED] = {};
+  void *shared[MOST_SHARED] = {};
+  Warp *warps;
+};
+
+struct Grid {
+  uint32_t blocks, threads, warp;
+  Block *states;
+};
+
+struct Lane {
+  uint32_t block, lane;
+  uint8_t parity;
+};
+
+static Grid grid;
+static thread_local Lane self;
+
+static Block &block() { return grid.states[self.block]; }
+
+/* Lanes of this one's warp. */
+static uint32_t warp_lanes() {
+  uint32_t first = self.lane / grid.warp * grid.warp;
+  return grid.threads - first < grid.warp ? grid.threads - first : grid.warp;
+}
+
+static const uint64_t *exchange(uint64_t word) {
+  Warp &warp = block().warps[self.lane / grid.warp];
+  uint64_t *slots = warp.slots[self.parity ^= 1];
+  slots[self.lane % grid.warp] = word;
+  warp.barrier.meet(warp_lanes(), 0);
+  return slots;
+}
+
+template <class T> static T shuffle(T value, int64_t from) {
+  static_assert(sizeof(T) <= 8, "one word");
+  uint64_t word = 0;
+  memcpy(&word, &value, sizeof value);
+  memcpy(&value, &exchange(word)[(uint64_t)from % grid.warp], sizeof value);
+  return value;
+}
+
+/* The number of lanes of this warp for which a condition holds. */
+static uint32_t count(bool holds) {
+  const uint64_t *words = exchange(holds);
+  uint32_t number = 0;
+  for (uint32_t i = 0; i < warp_lanes(); i++) number += words[i] != 0;
+  return number;
+}
+
+/* An array that a block shares, to the byte, known by its declaration's key. */
+static void *shared(const void *key, size_t bytes) {
+  Block &own = block();
+  pthread_mutex_lock(&own.lock);
+  int i = 0;
+  while (i < MOST_SHARED && own.shared_keys[i] && own.shared_keys[i] != key) i++;
+  if (i == MOST_SHARED) abort();
+  if (!own.shared_keys[i]) own.shared_keys[i] = key, own.shared[i] = calloc(1, bytes);
+  void *array = own.shared[i];
+  pthread_mutex_unlock(&own.lock);
+  return array;
+}
+
+template <class T, int64_t Count> struct Shared {
+  T *elements;
+  explicit Shared(const void *key) : elements((T *)shared(key, sizeof(T) * Count)) {}
+  T &operator[](int64_t at) const { return elements[at]; }
+};
+
+static uint64_t clock() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+} // namespace heddle_sim
+
+#define HEDDLE_INLINE static inline
+#define HEDDLE_COLD static __attribute__((noinline, unused))
+#define HEDDLE_FUNCTION static __attribute__((noinline, unused))
+#define HEDDLE_SYMBOL extern "C" const
+#define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define HEDDLE_SHARED(type, name, count)                                                           \
+  static const char name##_key = 0;                                                                \
+  const heddle_sim::Shared<type, (count)> name(&name##_key)
+#define HEDDLE_KERNEL
+#define HEDDLE_HERE (void)0
+
+#define heddle_lane ((int64_t)heddle_sim::self.lane)
+#define heddle_lanes ((int64_t)heddle_sim::grid.threads)
+#define heddle_block ((int32_t)heddle_sim::self.block)
+#define heddle_blocks ((int32_t)heddle_sim::grid.blocks)
+
+#define heddle_unit_or(value) heddle_sim::block().barrier.meet(heddle_sim::grid.threads, (value))
+#define HEDDLE_UNIT_SYNC ((void)heddle_unit_or(0))
+#define heddle_named_sync(id, count)                                                               \
+  ((void)heddle_sim::block().named[(id) % heddle_sim::MOST_NAMED].meet((uint32_t)(count), 0))
+#define heddle_warp ((int64_t)heddle_sim::grid.warp)
+#define heddle_warp_any(value) (heddle_sim::count(value) > 0)
+#define heddle_warp_all(value) (heddle_sim::count(value) == heddle_sim::warp_lanes())
+#define heddle_shuffle(value, from) heddle_sim::shuffle((value), (from))
+
+#define heddle_clock() heddle_sim::clock()
+#define heddle_load_host(word) __atomic_load_n((word), __ATOMIC_RELAXED)
+#define heddle_store_host(word, value) __atomic_store_n((word), (value), __ATOMIC_RELAXED)
+#define heddle_pause() ((void)sched_yield())
+#define heddle_fence() (void)0
+#define heddle_fence_system() (void)0
+#define heddle_load_relaxed(word) __atomic_load_n((word), __ATOMIC_RELAXED)
+#define heddle_load_acquire(word) __atomic_load_n((word), __ATOMIC_ACQUIRE)
+#define heddle_store_release(word, value) __atomic_store_n((word), (value), __ATOMIC_RELEASE)
+#define heddle_arrive(word) ((void)__atomic_fetch_add((word), 1, __ATOMIC_ACQ_REL))
+#define heddle_add(word, value) __atomic_fetch_add((word), (uint64_t)(value), __ATOMIC_ACQ_REL)
+static inline uint32_t heddle_swap_if(uint32_t *word, uint32_t expected, uint32_t value) {
+  __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
+/* All lanes of a block write the same value. */
+template <class T, class U> static inline void heddle_save(T *place, U given) {
+  T value = (T)given;
+  __atomic_store(place, &value, __ATOMIC_RELAXED);
+}
+template <class T> static inline T heddle_saved(const T *place) {
+  T value;
+  __atomic_load(place, &value, __ATOMIC_RELAXED);
+  return value;
+}
+
+static inline uint32_t heddle_bits(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+static inline float heddle_from_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+#define heddle_high(a, b) ((uint64_t)((unsigned __int128)(a) * (b) >> 64))
+#define heddle_zeros(a) __builtin_clzll(a)
+#define heddle_root(a) __builtin_sqrt(a)
