@@ -56,10 +56,11 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 5);
 /* Prefetch distance of a tile with few rows: half a page. */
 #define HEDDLE_AHEAD 2048
 
-/* Panels that a kernel packs at a time for all rows: 256 KiB, at least one panel. */
+/* Panels that a kernel packs at a time for all rows: 256 KiB, but at least two, since vectors as long as a panel's row are summed in
+ * pairs. */
 HEDDLE_INLINE int64_t heddle_block(int64_t depth) {
   const int64_t panels = 4096 / (depth > 0 ? depth : 1);
-  return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : panels > 0 ? panels : 1;
+  return panels >= HEDDLE_PANELS ? panels / HEDDLE_PANELS * HEDDLE_PANELS : HEDDLE_SLICE;
 }
 
 /* Rows of a block, for `rows` rows of this size: 96 KiB, in whole tiles, in blocks of similar size.
@@ -85,11 +86,11 @@ typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_ali
 typedef HEDDLE_T HEDDLE_NAME(vector)
     __attribute__((vector_size(HEDDLE_VECTOR), aligned(sizeof(HEDDLE_T)), may_alias));
 
-/* out[r * out_row + c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of HEDDLE_SLICE vectors; where vectors are
+/* out[r * out_row + c] = sum over k of a[r * a_row + k * a_step] * panel[k][c], for the columns of one or two vectors; where vectors are
  * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. Where enough is
  * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. If
  * rows lie `anywhere`, row r of `a` begins at a[at[r]], and `a_step` is 1. */
-HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
+HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const int vectors, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
   enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
   const int sets = HEDDLE_SETS(rows);
   const HEDDLE_T *from[HEDDLE_SLICE], *from_row[HEDDLE_ROWS];
@@ -98,9 +99,9 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const in
     for (int r = 0; r < rows; r++) from_row[r] = a + at[r];
   HEDDLE_NAME(vector) sum[HEDDLE_STEPS * HEDDLE_ROWS * HEDDLE_SLICE];
 #pragma GCC unroll 2
-  for (int v = 0; v < HEDDLE_SLICE; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
+  for (int v = 0; v < vectors; v++) from[v] = b + (LANES < PANEL ? v * LANES : v * next);
 #pragma GCC unroll 32
-  for (int i = 0; i < sets * rows * HEDDLE_SLICE; i++) sum[i] = (HEDDLE_NAME(vector)){0};
+  for (int i = 0; i < sets * rows * vectors; i++) sum[i] = (HEDDLE_NAME(vector)){0};
   int64_t k = 0;
   for (; k + HEDDLE_STEPS <= depth; k += HEDDLE_STEPS) {
 #pragma GCC unroll 4
@@ -111,17 +112,17 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const in
       /* Cache lines come in pairs, so that every other step is enough. */
       if (sets == 1 && s % 2 == 0) {
         __builtin_prefetch((const void *)(ahead + s * ahead_step), 0, 2);
-        if (LANES == PANEL)
+        if (vectors == 2 && LANES == PANEL)
           __builtin_prefetch((const void *)(ahead + next * sizeof(HEDDLE_T) + s * ahead_step), 0, 2);
       }
       /* Few rows use panels faster than the hardware prefetches them, as it stops at page
        * boundaries. */
       if (sets > 1)
 #pragma GCC unroll 2
-        for (int v = 0; v < (LANES == PANEL ? HEDDLE_SLICE : 1); v++)
+        for (int v = 0; v < (LANES == PANEL ? vectors : 1); v++)
           __builtin_prefetch((const void *)((uintptr_t)(from[v] + (k + s) * PANEL) + HEDDLE_AHEAD), 0, 3);
 #pragma GCC unroll 2
-      for (int v = 0; v < HEDDLE_SLICE; v++) {
+      for (int v = 0; v < vectors; v++) {
         x[v] = *(const HEDDLE_NAME(vector) *)(from[v] + (k + s) * PANEL);
         /* Otherwise a compiler may load it for each row, which exceeds the core's load rate. */
         if (rows > 1) HEDDLE_IN_REGISTER(x[v]);
@@ -130,8 +131,8 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const in
       for (int r = 0; r < rows; r++) {
         const HEDDLE_T factor = HEDDLE_FACTOR(r, k + s);
 #pragma GCC unroll 2
-        for (int v = 0; v < HEDDLE_SLICE; v++)
-          sum[(s % sets * rows + r) * HEDDLE_SLICE + v] += factor * x[v];
+        for (int v = 0; v < vectors; v++)
+          sum[(s % sets * rows + r) * vectors + v] += factor * x[v];
       }
     }
     ahead += HEDDLE_STEPS * ahead_step;
@@ -141,17 +142,17 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const in
     for (int r = 0; r < rows; r++) {
       const HEDDLE_T factor = HEDDLE_FACTOR(r, k);
 #pragma GCC unroll 2
-      for (int v = 0; v < HEDDLE_SLICE; v++)
-        sum[r * HEDDLE_SLICE + v] += factor * *(const HEDDLE_NAME(vector) *)(from[v] + k * PANEL);
+      for (int v = 0; v < vectors; v++)
+        sum[r * vectors + v] += factor * *(const HEDDLE_NAME(vector) *)(from[v] + k * PANEL);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-    for (int v = 0; v < HEDDLE_SLICE; v++) {
-      HEDDLE_NAME(vector) total = sum[r * HEDDLE_SLICE + v];
+    for (int v = 0; v < vectors; v++) {
+      HEDDLE_NAME(vector) total = sum[r * vectors + v];
 #pragma GCC unroll 4
-      for (int s = 1; s < sets; s++) total += sum[(s * rows + r) * HEDDLE_SLICE + v];
+      for (int s = 1; s < sets; s++) total += sum[(s * rows + r) * vectors + v];
       HEDDLE_NAME(vector) *const to = (HEDDLE_NAME(vector) *)(out + r * out_row + v * LANES);
       if (more) total += *to;
       *to = total;
@@ -161,8 +162,12 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const bool anywhere, const in
 #define HEDDLE_TILE_OF(name, rows, anywhere, at, ...)                                              \
   HEDDLE_KERNEL HEDDLE_NAME(name##rows)(__VA_ARGS__) {                                             \
     const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
+    if (HEDDLE_VECTOR == HEDDLE_PANEL_BYTES && next == 0) {                                        \
+      HEDDLE_NAME(slice)(rows, 1, anywhere, at, HEDDLE_TILE_ARGUMENTS);                            \
+      return;                                                                                      \
+    }                                                                                              \
     for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns, b += columns, out += columns) \
-      HEDDLE_NAME(slice)(rows, anywhere, at, HEDDLE_TILE_ARGUMENTS);                               \
+      HEDDLE_NAME(slice)(rows, HEDDLE_SLICE, anywhere, at, HEDDLE_TILE_ARGUMENTS);                 \
   }
 #ifdef HEDDLE_ROWS_ANYWHERE
 #define HEDDLE_TILE(rows)                                                                          \
@@ -211,7 +216,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(tile)(int64_t rows, const bool anywhere, const int64
 #undef HEDDLE_CASE
 
 /* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
- * summed; where their number is odd, `out` may be written up to the next even one. What several tiles read is cut into parts of the depth axis
+ * summed. What several tiles read is cut into parts of the depth axis
  * that stay in the L1. Each tile also asks for its part of what the sums will meet, unless `beside` is null. */
 #define HEDDLE_BLOCK_PARAMETERS                                                                     \
   int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step,    \
@@ -229,7 +234,7 @@ HEDDLE_TEMPLATE HEDDLE_NAME(block_at)(const bool anywhere, const int64_t *at, HE
   for (int64_t part = 0, k = 0; part < parts; part++) {
     const int64_t count = (depth - k) / (parts - part);
     for (int64_t p = 0; p < panels; p += AT_ONCE) {
-      /* A last panel without a neighbour is paired with itself. */
+      /* A last panel without a neighbour is computed alone. */
       const int64_t next = p + 1 < panels ? PANEL * whole : 0;
       const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
       /* Each tile prefetches its part of the next panel; rounding makes parts overlap. */

@@ -198,11 +198,13 @@ impl Selection<'_> {
         }
     }
 
-    /// Per-unit memory for the panels that a kernel packs at a time.
+    /// Per-unit memory for the panels that a kernel packs at a time, at least two.
     fn own_panels(&mut self, c: &Contract, rows: i64) -> Buffer {
         let pool = &mut self.program.pool;
         let (least, width) = (pool.int(rows), pool.int(c.tile));
-        let depth = pool.binary(BinaryOp::Max, DType::I64, c.depth.1, least);
+        let two = pool.int(2);
+        let pair = pool.product(c.depth.1, two);
+        let depth = pool.binary(BinaryOp::Max, DType::I64, pair, least);
         let len = pool.product(depth, width);
         let buffers = &mut self.program.buffers;
         let own = *self.own.entry(c.dtype).or_insert_with(|| {
