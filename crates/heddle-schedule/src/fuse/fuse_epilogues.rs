@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::regroup_axes::regroup_axes;
 use super::substitute::Substitution;
 use super::uses::{Uses, loads, only_loads};
 use super::{discard, for_each_block};
@@ -9,7 +10,8 @@ use heddle_uprogram::expr::Expr;
 use heddle_uprogram::program::{Body, Local, Operator, OperatorId, Stmt, UProgram};
 
 /// A map that reads the contraction's element at its own point becomes the contraction's epilogue,
-/// so that sums never go to memory. The contraction moves to the place of the map.
+/// so that sums never go to memory. The contraction moves to the place of the map. The two may divide
+/// their points into axes differently, as a convolution and a map of its result do.
 ///
 /// Not fused: maps that read other elements of the result, too (the gates of an LSTM); results with
 /// other readers; contractions that would move over a loop or a branch.
@@ -101,10 +103,15 @@ fn fused(
         return None;
     };
     let (name, grow) = (second.name.clone(), second.grow);
+    let second = second.clone();
     let pool = &mut program.pool;
-    let mut renamed = Substitution::of_axes(pool, &second.axes, &axes)?;
-    let value = renamed.apply(pool, value);
-    let offset = renamed.apply(pool, store.offset);
+    let (value, offset) = match Substitution::of_axes(pool, &second.axes, &axes) {
+        Some(mut renamed) => {
+            let value = renamed.apply(pool, value);
+            (value, renamed.apply(pool, store.offset))
+        }
+        None => regroup_axes(program, &second, (store, value), &axes, contract.store)?,
+    };
     if !only_loads(program, &[value, offset], result, contract.store.offset) {
         return None;
     }

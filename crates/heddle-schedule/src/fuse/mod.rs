@@ -5,6 +5,7 @@
 mod fuse_epilogues;
 mod fuse_rows;
 mod inline_maps;
+mod regroup_axes;
 pub(crate) mod substitute;
 pub(crate) mod uses;
 
