@@ -44,10 +44,12 @@ impl Constant<'_> {
         let BufferKind::Packed(panels) = self.0 else {
             return vec![];
         };
-        let axes = panels.batch.iter().chain([&panels.depth, &panels.columns]);
+        let outer = panels.batch.iter().chain(&panels.depth);
+        let axes = outer.chain([&panels.columns]);
         let axes = axes.flat_map(|axis| [axis.0, axis.1]);
         let bits = panels.tensor.dtype().bits() as i64;
-        [bits, panels.base].into_iter().chain(axes).collect()
+        let batch = panels.batch.len() as i64;
+        [bits, panels.base, batch].into_iter().chain(axes).collect()
     }
 
     /// True if it may lie at any address.

@@ -14,6 +14,7 @@ use crate::nest::Level;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, name};
 use crate::text::Text;
+use crate::windows::{longest_run, read_windows};
 
 /// Writes the kernels for each type that the program contracts.
 pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
@@ -36,6 +37,11 @@ pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
         text.line(format!("#define HEDDLE_T {ty}"));
         text.line(format!("#define HEDDLE_NAME(name) heddle_##name##_{t}"));
         text.line(kernels.trim_end());
+        if let Some(longest) = longest_run(program, dtype) {
+            text.line(format!("#define HEDDLE_ZEROS {longest}"));
+            text.line(include_str!("prelude/windows.h").trim_end());
+            text.line("#undef HEDDLE_ZEROS");
+        }
         text.line("#undef HEDDLE_T");
         text.line("#undef HEDDLE_NAME");
     }
@@ -123,7 +129,9 @@ impl<'a> Writer<'a> {
         let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
         let strided = matches!(c.b.access, Access::Strided { .. });
         let open = rows.is_some_and(|k| self.program.pool.as_int(self.op.axes[k].1).is_none());
-        if strided && c.own.is_none() {
+        if let Some(windows) = read_windows(c) {
+            self.by_windows(c, windows, ty, t);
+        } else if strided && c.own.is_none() {
             self.by_rows(c, a, b, ty, t);
         } else if open && c.reads_vectors(&self.program.pool) {
             self.text
@@ -374,7 +382,9 @@ impl<'a> Writer<'a> {
                     self.text.line(pointer);
                     return ("0".into(), "1".into());
                 }
-                Access::Panels { buffer, base, .. } => (buffer, base, [None; 2]),
+                Access::Windows { buffer, base } | Access::Panels { buffer, base, .. } => {
+                    (buffer, base, [None; 2])
+                }
                 Access::Computed => return Default::default(),
             };
             let base = s.write(self.text, base);
@@ -496,7 +506,13 @@ impl<'a> Writer<'a> {
 
     /// The epilogue of a row's sums, which are at these places of the tile. Parts that are the same
     /// for all columns, such as the index of a row that is gathered, are computed before.
-    fn finish_row(&mut self, c: &Contract, ty: &str, [from, to]: [&str; 2], place: &str) {
+    pub(crate) fn finish_row(
+        &mut self,
+        c: &Contract,
+        ty: &str,
+        [from, to]: [&str; 2],
+        place: &str,
+    ) {
         let mut s = self.epilogue(c);
         let roots = [c.finish, c.store.offset];
         s.hoist(self.text, &roots, &[c.columns, c.sum], &self.op.body);

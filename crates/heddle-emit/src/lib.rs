@@ -22,6 +22,7 @@ mod program;
 mod resizes;
 mod scalar;
 mod text;
+mod windows;
 
 pub use constants::{Constant, Constants, is_constant};
 pub use dialect::{C, CUDA, Dialect};

@@ -9,7 +9,7 @@ use heddle_ir::{DType, Type};
 
 use super::{Lowerer, Result};
 use crate::value::{Val, View, linear};
-use heddle_uprogram::contract::{Access, Contract, Operand, strided};
+use heddle_uprogram::contract::{Access, Contract, Operand, Windows, strided};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Local, LocalData, LocalKind, Store};
 
@@ -29,6 +29,8 @@ pub(super) struct Parts {
     pub dtype: DType,
     /// The destination of a sum.
     pub store: Store,
+    /// The windows that the second operand's columns are, if they are those of a map in memory.
+    pub windows: Option<Windows>,
 }
 
 impl Lowerer<'_> {
@@ -102,6 +104,7 @@ impl Lowerer<'_> {
             b: value,
             dtype,
             store: Store { buffer, offset },
+            windows: None,
         };
         self.contract(axes, parts);
         Ok(Some(Val::Stored {
@@ -135,6 +138,7 @@ impl Lowerer<'_> {
             store: parts.store,
             tile: 1,
             own: None,
+            windows: parts.windows.map(Box::new),
         };
         self.run(axes, Body::Contract(c));
     }

@@ -7,9 +7,9 @@ use super::contract::{Parts, is_contracted};
 use super::ops::window_at;
 use super::{Cause, Lowerer, Result};
 use crate::value::{Val, View, clamped, linear, split, within};
-use heddle_uprogram::contract::strided;
+use heddle_uprogram::contract::{self, WindowAxis, strided};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
-use heddle_uprogram::program::Store;
+use heddle_uprogram::program::{Buffer, Store};
 
 /// Least output channels per group of a contraction; with fewer, windows are reused too little.
 const FEW_CHANNELS: i64 = 4;
@@ -98,7 +98,14 @@ impl Lowerer<'_> {
         let inside = split(pool, k[0], window);
         let first = pool.product(index[1], window[0]);
         let place = split(pool, index[3], &shape[2..]);
-        let b = self.windowed(x, windows, index[0], first, &place, &inside);
+        let known = self.known_windows(x, w, windows, shape, [index[0], first]);
+        let b = match known {
+            Some((buffer, known)) => {
+                let pool = &mut self.program.pool;
+                known.element(pool, (dtype, buffer), index[3], k[0])
+            }
+            None => self.windowed(x, windows, index[0], first, &place, &inside),
+        };
         let buffer = self.scratch(dtype, shape)?;
         let offset = linear(&mut self.program.pool, &matrices, &index);
         let parts = Parts {
@@ -109,6 +116,7 @@ impl Lowerer<'_> {
             b,
             dtype,
             store: Store { buffer, offset },
+            windows: known.map(|known| known.1),
         };
         self.contract(axes, parts);
         // Units that shared a window would both compute it.
@@ -120,6 +128,35 @@ impl Lowerer<'_> {
             dtype,
             shape: shape.to_vec(),
         }))
+    }
+
+    /// The windows of a convolution of static sizes over an array in memory.
+    fn known_windows(
+        &self,
+        x: &Val,
+        w: &Val,
+        windows: &Windows,
+        shape: &[ExprId],
+        outer: [ExprId; 2],
+    ) -> Option<(Buffer, contract::Windows)> {
+        let Val::Stored { buffer, .. } = x else {
+            return None;
+        };
+        let known = |size: ExprId| self.program.pool.as_int(size);
+        let axis = |i: usize| {
+            Some(WindowAxis {
+                places: known(shape[2 + i])?,
+                size: known(x.shape()[2 + i])?,
+                taps: known(w.shape()[2 + i])?,
+                stride: windows.strides[i] as i64,
+                dilation: windows.dilations[i] as i64,
+                pad: known(windows.pads[i])?,
+            })
+        };
+        let axes = (0..shape.len() - 2).map(axis).collect::<Option<Vec<_>>>()?;
+        let channels = [known(w.shape()[1])?, known(x.shape()[1])?];
+        let found = contract::Windows::new(channels, outer, &axes)?;
+        Some((*buffer, found))
     }
 
     /// The input at a window place (channel, then spatial) of an output place; zero outside.

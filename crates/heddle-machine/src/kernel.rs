@@ -33,6 +33,9 @@ pub enum Family {
     /// The second operand is evaluated into panels by the kernel (the windows of a convolution), then as
     /// [`Family::OuterProduct`].
     PackedComputed,
+    /// Windows of a map whose channels are contiguous, read where they lie, times panels of weights:
+    /// as [`Family::OuterProduct`], but the depth is runs of memory.
+    Windows,
 }
 
 /// A layout of an operand in memory.
@@ -46,6 +49,8 @@ pub enum Layout {
     ContiguousDepth,
     /// No layout: each element is an expression.
     Computed,
+    /// A map with its channels innermost.
+    ChannelsLast,
     /// Panels of columns, stored row by row; a row of a panel takes so many bytes.
     Panels {
         /// Bytes of a panel's row.
@@ -145,5 +150,6 @@ pub(crate) fn vector_kernels(vector_bytes: usize) -> Vec<Kernel> {
         few(Family::Rows, Layout::ContiguousColumns),
         few(Family::DotRows, Layout::ContiguousDepth),
         tiled(Family::PackedComputed, &[Layout::Strided, Layout::Computed]),
+        tiled(Family::Windows, &[Layout::ChannelsLast]),
     ]
 }

@@ -151,6 +151,9 @@ impl Key<'_> {
         let _ = write!(self.out, "{:?}", std::mem::discriminant(body));
         match body {
             Body::Contract(c) => {
+                if let Some(w) = &c.windows {
+                    let _ = write!(self.out, "{} of {} {:?}", w.channels, w.all, w.axes());
+                }
                 for access in [c.a.access, c.b.access] {
                     let _ = write!(self.out, "{:?}", std::mem::discriminant(&access));
                     if let Access::Strided { outer, depth, .. } = access {

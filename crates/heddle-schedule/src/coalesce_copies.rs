@@ -167,6 +167,7 @@ fn buffers_of(program: &UProgram, id: OperatorId) -> Vec<Buffer> {
             match operand.access {
                 Access::Strided { buffer, .. }
                 | Access::Rows { buffer, .. }
+                | Access::Windows { buffer, .. }
                 | Access::Panels { buffer, .. } => found.push(buffer),
                 Access::Computed => {}
             }

@@ -217,6 +217,8 @@ struct Depth {
 /// The depth of a contraction, or of a product as a plain reduction.
 fn depth_of(body: &Body) -> Option<Depth> {
     let ((axis, size), dtype) = match body {
+        // Parts of a depth of runs would cut windows.
+        Body::Contract(c) if matches!(c.a.access, Access::Windows { .. }) => return None,
         Body::Contract(c) => (c.depth, c.dtype),
         Body::Fold {
             kind: ReduceOp::Sum,
@@ -259,7 +261,7 @@ fn part_of(
                     Access::Strided { base, depth, .. } => (base, *depth),
                     Access::Rows { at, .. } => (at, pool.int(1)),
                     Access::Panels { base, .. } => (base, pool.int(panel_width(c.dtype))),
-                    Access::Computed => continue,
+                    Access::Windows { .. } | Access::Computed => continue,
                 };
                 let by = pool.product(first, step);
                 *base = pool.sum(*base, by);

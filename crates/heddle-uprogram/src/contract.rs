@@ -7,11 +7,13 @@
 
 mod panels;
 mod strided;
+mod windows;
 
 use heddle_ir::DType;
 
 pub use panels::{Panels, panel_width};
 pub use strided::{rows, stride, strided};
+pub use windows::{WindowAxis, Windows};
 
 use crate::expr::{ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
@@ -25,6 +27,9 @@ pub const BLOCK_PANELS: i64 = 4;
 
 /// Limit on the rows that go by these panels at a time: `HEDDLE_BLOCK_ROWS` there.
 pub const BLOCK_ROWS: i64 = 96;
+
+/// Rows of a map in a piece of a share: a multiple of the rows of a tile, which go down a column.
+const BLOCK_LINES: i64 = 24;
 
 /// `out[offset] = finish(sum over depth of a · b)` at each point of the operator's axes.
 #[derive(Clone, Debug)]
@@ -52,6 +57,10 @@ pub struct Contract {
     pub tile: i64,
     /// Per-unit memory for panels of `b`, if the kernel packs them.
     pub own: Option<Buffer>,
+    /// The windows of a convolution, in whose order the places of the depth axis are: of `b`, whose
+    /// columns are places of the result, until a kernel that reads them where they lie is selected;
+    /// then of `a`.
+    pub windows: Option<Box<Windows>>,
 }
 
 /// An operand of a contraction.
@@ -96,6 +105,14 @@ pub enum Access {
         /// Rows of a panel: the size of the depth axis.
         depth: ExprId,
     },
+    /// The [windows](Contract::windows) of a map whose channels lie next to each other, which begins
+    /// at this element of a buffer of the contraction's type. For first operands only.
+    Windows {
+        /// The buffer.
+        buffer: Buffer,
+        /// The first channel of the first place; it does not depend on rows, columns or depth.
+        base: ExprId,
+    },
     /// No layout, only the expression. A kernel evaluates it into panels of its own.
     Computed,
 }
@@ -132,16 +149,34 @@ impl Contract {
     pub fn has_kernel(&self, pool: &Pool) -> bool {
         let reads_b = match self.b.access {
             Access::Panels { .. } => self.own.is_none(),
-            Access::Rows { .. } => false,
+            Access::Rows { .. } | Access::Windows { .. } => false,
             _ => self.own.is_some() || self.reads_vectors(pool),
         };
-        let reads_a = matches!(self.a.access, Access::Strided { .. } | Access::Rows { .. });
+        let reads_a = match self.a.access {
+            Access::Strided { .. } | Access::Rows { .. } => true,
+            Access::Windows { .. } => {
+                let packed = matches!(self.b.access, Access::Panels { .. });
+                packed && self.windows.is_some() && self.rows.is_some()
+            }
+            Access::Panels { .. } | Access::Computed => false,
+        };
         self.tile == panel_width(self.dtype) && reads_a && reads_b
     }
 
-    /// Shares of this axis are multiples of this.
+    /// Shares of this axis are multiples of this: columns of a tile, a row of a map.
     pub fn step(&self, axis: Local) -> i64 {
-        if axis == self.columns { self.tile } else { 1 }
+        match self.lines() {
+            _ if axis == self.columns => self.tile,
+            Some(line) if Some(axis) == self.rows => line,
+            _ => 1,
+        }
+    }
+
+    /// Places of a row of the map, if the first operand is windows of one.
+    fn lines(&self) -> Option<i64> {
+        let is_map = matches!(self.a.access, Access::Windows { .. });
+        let windows = self.windows.as_ref().filter(|_| is_map)?;
+        windows.lined().map(|axes| axes[2].places)
     }
 
     /// Pieces of a share of this axis are multiples of this, so that they read no operand more
@@ -151,7 +186,10 @@ impl Contract {
         match (self.tile > 1, axis) {
             (false, _) => Some(1),
             (true, axis) if axis == self.columns => Some(BLOCK_PANELS * self.tile),
-            (true, axis) if Some(axis) == self.rows => self.own.is_none().then_some(BLOCK_ROWS),
+            (true, axis) if Some(axis) == self.rows => match self.lines() {
+                Some(line) => Some(BLOCK_LINES * line),
+                None => self.own.is_none().then_some(BLOCK_ROWS),
+            },
             _ => Some(1),
         }
     }

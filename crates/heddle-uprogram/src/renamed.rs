@@ -81,11 +81,16 @@ impl Body {
                             base, outer, depth, ..
                         } => [base, outer, depth].into_iter().for_each(&mut *change),
                         Access::Rows { at, .. } => change(at),
+                        Access::Windows { base, .. } => change(base),
                         Access::Panels { base, depth, .. } => {
                             [base, depth].into_iter().for_each(&mut *change)
                         }
                         Access::Computed => {}
                     }
+                }
+                if let Some(windows) = &mut c.windows {
+                    change(&mut windows.image);
+                    change(&mut windows.first);
                 }
                 change(&mut c.finish);
                 change(&mut c.store.offset);

@@ -69,6 +69,7 @@ fn by_address(program: &UProgram, body: &Body) -> Vec<Buffer> {
             let buffers = operands.filter_map(|access| match access {
                 Access::Strided { buffer, .. }
                 | Access::Rows { buffer, .. }
+                | Access::Windows { buffer, .. }
                 | Access::Panels { buffer, .. } => Some(buffer),
                 Access::Computed => None,
             });

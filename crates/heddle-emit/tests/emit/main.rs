@@ -3,6 +3,7 @@
 mod compiled;
 mod constants;
 mod contract;
+mod convolutions;
 mod distributed;
 mod extremes;
 mod grids;

@@ -41,6 +41,17 @@ impl Uses {
         readers.copied().collect()
     }
 
+    /// The operators that write a buffer.
+    pub fn writers(&self, buffer: Buffer) -> Vec<OperatorId> {
+        let writers = self.writers.get(&buffer).into_iter().flatten();
+        writers.copied().collect()
+    }
+
+    /// True if statements refer to a buffer directly.
+    pub fn is_named(&self, buffer: Buffer) -> bool {
+        self.named.contains(&buffer)
+    }
+
     /// Adds the uses of an operator.
     pub fn add(&mut self, program: &UProgram, id: OperatorId) {
         for buffer in read_by(program, id) {

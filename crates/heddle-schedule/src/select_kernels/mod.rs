@@ -11,6 +11,9 @@
 //! - in place, if rows are too few to pay for packing and its vectors are contiguous;
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
+//! A convolution reads the windows of its map where they lie, if its weights are constants: places
+//! of the result are its rows, and the map has its channels innermost ([`windows`]).
+//!
 //! The first operand is read where it lies. Its rows may be chosen by indices: a copy of such rows is
 //! left out before ([`read_rows`](crate::read_rows())).
 //!
@@ -24,9 +27,11 @@
 //! It runs after [`fuse`](crate::fuse()), so that epilogues are known, and before any operator is
 //! split.
 
+mod lay_out;
 mod merge_rows;
 mod pack;
 mod pack_once;
+mod windows;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,22 +49,31 @@ use heddle_uprogram::program::{
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
+use windows::ChannelsLast;
 
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     let once = PackOnce::new(program, machine);
+    let maps = ChannelsLast::new(program);
     let mut selection = Selection {
         program,
         machine,
         once,
+        maps,
         packed: HashMap::new(),
         own: BTreeMap::new(),
     };
     for id in selection.program.running() {
         selection.operator(id);
     }
-    let Selection { program, once, .. } = selection;
+    let Selection {
+        program,
+        once,
+        maps,
+        ..
+    } = selection;
     once.insert(program);
+    maps.insert(program);
     program.drop_unread();
     program.find_tables();
 }
@@ -75,6 +89,8 @@ pub(crate) struct Kernels {
     few_rows: i64,
     /// Panel rows packed at a time, over all panels (`heddle_block`).
     packed_rows: i64,
+    /// Does a kernel read windows where they lie?
+    windows: bool,
 }
 
 impl Kernels {
@@ -99,6 +115,7 @@ impl Kernels {
             full_rows: tiled.full_rows as i64,
             few_rows: few_rows.into_iter().flatten().min().unwrap_or(0) as i64,
             packed_rows: packing.tile.packed_rows as i64,
+            windows: find(Family::Windows).is_some(),
         })
     }
 }
@@ -112,6 +129,8 @@ struct Selection<'p> {
     once: PackOnce,
     /// Per-unit memory for panels, by element type.
     own: BTreeMap<DType, Buffer>,
+    /// Maps with their channels innermost.
+    maps: ChannelsLast,
 }
 
 impl Selection<'_> {
@@ -125,6 +144,12 @@ impl Selection<'_> {
         }
         let kernels = Kernels::of(self.machine, c.dtype);
         let mut op = op.clone();
+        if kernels.is_some_and(|kernels| kernels.windows)
+            && let Some(convolution) = self.convolution(id, &op)
+        {
+            self.program.operators[id] = convolution;
+            return;
+        }
         if let Some(kernels) = kernels {
             merge_rows(self.program, &mut op, kernels.full_rows);
         }

@@ -10,7 +10,7 @@ use heddle_uprogram::program::{Buffer, BufferData, BufferKind, Local};
 
 /// Content of packed panels: buffer, first element, and stride and size of the batch axes, the
 /// depth axis and the columns.
-pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, (i64, i64), (i64, i64));
+pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, Vec<(i64, i64)>, (i64, i64));
 
 impl Selection<'_> {
     /// The second operand in panels, if it is a constant.
@@ -48,11 +48,20 @@ impl Selection<'_> {
                 base = rest;
             }
         }
+        let (step, whole) = (pool.as_int(depth)?, pool.as_int(c.depth.1)?);
+        // Weights have their channels outermost, a depth of runs has them innermost.
+        let depth = match (c.a.access, &c.windows) {
+            (Access::Windows { .. }, Some(windows)) => {
+                let taps = windows.taps();
+                vec![(step, taps), (step * taps, windows.channels)]
+            }
+            _ => vec![(step, whole)],
+        };
         let panels = Panels {
             tensor,
             base: pool.as_int(base)?,
             batch,
-            depth: (pool.as_int(depth)?, pool.as_int(c.depth.1)?),
+            depth,
             columns: (pool.as_int(outer)?, size(pool, c.columns)?),
         };
         let mut matrix = pool.int(0);
@@ -81,7 +90,7 @@ impl Selection<'_> {
             of,
             panels.base,
             panels.batch.clone(),
-            panels.depth,
+            panels.depth.clone(),
             panels.columns,
         );
         if let Some(&packed) = self.packed.get(&key) {

@@ -52,7 +52,9 @@ fn layout(program: &UProgram, c: &Contract) -> String {
         Access::Strided { outer, .. } if one(outer) => "contiguous columns",
         Access::Strided { depth, .. } if one(depth) => "contiguous depth",
         Access::Strided { .. } => "strided",
-        Access::Rows { .. } => panic!("only first operands have rows anywhere"),
+        Access::Rows { .. } | Access::Windows { .. } => {
+            panic!("only first operands have rows anywhere")
+        }
         Access::Computed => "computed",
         Access::Panels { buffer, .. } => {
             let kind = &program.buffers[buffer].kind;
@@ -198,6 +200,45 @@ fn windows_are_computed_by_the_kernel() {
         "16 x 81 by 16, computed, packed by each unit",
         "16 x 81 by 1, computed",
     );
+}
+
+#[test]
+fn windows_are_read_where_they_lie() {
+    let text = "fn @main(%x: f32[1,8,9,9]) -> (%y: f32[1,16,9,9]) {
+           %w = const splat 0.5: f32[16,8,3,3]
+           %y = conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+           return %y
+         }";
+    let expected = "81 x 16 by 16, constant panels";
+    check(text, expected, "16 x 81 by 1, computed");
+    let program = lowered_for(text, &Machine::reference_host(2));
+    let reads = |body: &Body| match body {
+        Body::Contract(c) => matches!(c.a.access, Access::Windows { .. }),
+        _ => false,
+    };
+    let mut operators = program.operators.iter();
+    assert!(operators.any(|(_, op)| reads(&op.body)));
+}
+
+#[test]
+fn maps_between_convolutions_are_laid_out_without_copies() {
+    let text = "fn @main(%x: f32[2,8,9,9], %b: f32[16,1,1]) -> (%y: f32[2,16,9,9]) {
+           %w = const splat 0.5: f32[16,8,3,3]
+           %v = const splat 0.5: f32[16,16,3,3]
+           %c = conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+           %a = max(add(%c, %b), 0)
+           %d = conv(%a, %v, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+           %y = max(add(%d, %a), 0)
+           return %y
+         }";
+    let program = lowered_for(text, &Machine::reference_host(2));
+    let running = program.running();
+    let names = running
+        .iter()
+        .map(|id| program.operators[*id].name.as_str());
+    // The input has a copy, and the maps are epilogues.
+    assert_eq!(names.filter(|name| *name == "channels last").count(), 1);
+    assert_eq!(running.len(), 3);
 }
 
 #[test]

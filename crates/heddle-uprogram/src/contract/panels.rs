@@ -30,8 +30,9 @@ pub struct Panels {
     pub base: i64,
     /// Strides and sizes of the batch axes, outermost first.
     pub batch: Vec<(i64, i64)>,
-    /// Stride and size of the depth axis.
-    pub depth: (i64, i64),
+    /// Strides and sizes of the depth axis, whose places are those of several axes of the tensor,
+    /// outermost first; at least one.
+    pub depth: Vec<(i64, i64)>,
     /// Stride and size of the columns.
     pub columns: (i64, i64),
 }
@@ -40,7 +41,12 @@ impl Panels {
     /// Elements of one matrix.
     pub fn matrix_len(&self) -> i64 {
         let width = panel_width(self.tensor.dtype());
-        (self.columns.1 as u64).div_ceil(width as u64) as i64 * width * self.depth.1
+        (self.columns.1 as u64).div_ceil(width as u64) as i64 * width * self.depth_len()
+    }
+
+    /// Places of the depth axis.
+    fn depth_len(&self) -> i64 {
+        self.depth.iter().map(|d| d.1).product()
     }
 
     /// Elements of all matrices.
@@ -50,17 +56,17 @@ impl Panels {
 
     /// Elements of all matrices; `None` if the source is too small.
     pub fn checked_len(&self) -> Option<i64> {
-        let axes = || self.batch.iter().chain([&self.depth, &self.columns]);
+        let axes = || {
+            let outer = self.batch.iter().chain(&self.depth);
+            outer.chain([&self.columns])
+        };
         if axes().any(|axis| axis.1 < 0) || self.base < 0 {
             return None;
         }
         let width = panel_width(self.tensor.dtype());
         let columns = self.columns.1.checked_add(width - 1)? / width * width;
-        let sizes = self
-            .batch
-            .iter()
-            .map(|b| b.1)
-            .chain([self.depth.1, columns]);
+        let outer = self.batch.iter().chain(&self.depth);
+        let sizes = outer.map(|axis| axis.1).chain([columns]);
         let len = sizes.into_iter().try_fold(1i64, i64::checked_mul)?;
         let (mut least, mut most) = (self.base, self.base);
         for (stride, size) in axes().filter(|axis| axis.1 > 0) {
@@ -105,22 +111,12 @@ impl Panels {
         }
         let mut pending = Pending::default();
         for (i, out) in out.chunks_exact_mut(matrix).enumerate() {
-            let base = self.base + self.place(i as i64);
+            let base = self.base + place(&self.batch, i as i64);
             self.pack_matrix(from, base, out, &mut |first, last| {
                 pending.add(first as usize * N..(last + 1) as usize * N, read);
             });
         }
         pending.end(read);
-    }
-
-    /// The offset of a matrix.
-    fn place(&self, matrix: i64) -> i64 {
-        let (mut rest, mut at) = (matrix, 0);
-        for &(stride, size) in self.batch.iter().rev() {
-            at += rest % size * stride;
-            rest /= size;
-        }
-        at
     }
 
     /// Packs a matrix in the order in which the source stores it, some rows or a panel at a time.
@@ -132,19 +128,24 @@ impl Panels {
         out: &mut [[u8; N]],
         read: &mut dyn FnMut(i64, i64),
     ) {
-        let (depth, columns) = (self.depth, self.columns);
+        let (depth, columns) = (self.depth_len(), self.columns);
         let width = (ROW_BYTES / N) as i64;
-        let rows = match depth.0.abs() < columns.0.abs() {
-            true => depth.1,
+        let at: Vec<i64> = (0..depth).map(|k| place(&self.depth, k)).collect();
+        let is_near = |axis: &(i64, i64)| axis.0.abs() < columns.0.abs();
+        let rows = match self.depth.iter().all(is_near) {
+            true => depth,
             false => ROWS,
         };
-        for first in (0..depth.1).step_by(rows.max(1) as usize) {
-            let last = (first + rows).min(depth.1) - 1;
-            for (panel, out) in out.chunks_exact_mut((depth.1 * width) as usize).enumerate() {
+        for first in (0..depth).step_by(rows.max(1) as usize) {
+            let last = (first + rows).min(depth) - 1;
+            let run = &at[first as usize..=last as usize];
+            let least = run.iter().copied().min().unwrap_or(0);
+            let most = run.iter().copied().max().unwrap_or(0);
+            for (panel, out) in out.chunks_exact_mut((depth * width) as usize).enumerate() {
                 let column = panel as i64 * width;
                 let count = (columns.1 - column).min(width);
                 for k in first..=last {
-                    let start = base + k * depth.0 + column * columns.0;
+                    let start = base + at[k as usize] + column * columns.0;
                     let row = &mut out[(k * width) as usize..][..count as usize];
                     if columns.0 == 1 {
                         row.copy_from_slice(&from[start as usize..][..count as usize]);
@@ -155,19 +156,28 @@ impl Panels {
                             .for_each(|(to, at)| *to = from[at]);
                     }
                 }
-                if rows == depth.1 {
-                    let at = base + column * columns.0;
-                    let end = at + last * depth.0 + (count - 1) * columns.0;
-                    read(at.min(end), at.max(end));
+                if rows == depth {
+                    let across = (count - 1) * columns.0;
+                    let start = base + column * columns.0;
+                    read(start + least + across.min(0), start + most + across.max(0));
                 }
             }
-            if rows != depth.1 {
-                let at = base + first * depth.0;
-                let end = base + last * depth.0 + (columns.1 - 1) * columns.0;
-                read(at.min(end), at.max(end));
+            if rows != depth {
+                let across = (columns.1 - 1) * columns.0;
+                read(base + least + across.min(0), base + most + across.max(0));
             }
         }
     }
+}
+
+/// The offset of an index into axes of these strides and sizes, outermost first.
+fn place(axes: &[(i64, i64)], index: i64) -> i64 {
+    let (mut rest, mut at) = (index, 0);
+    for &(stride, size) in axes.iter().rev() {
+        at += rest % size * stride;
+        rest /= size;
+    }
+    at
 }
 
 /// Bytes that were read and not told of yet.
@@ -202,7 +212,7 @@ mod tests {
             tensor: Tensor::from_slice(vec![2, 33, 3], &values),
             base: 0,
             batch: vec![(99, 2)],
-            depth: (1, 3),
+            depth: vec![(1, 3)],
             columns: (3, 33),
         };
         let mut packed = vec![0; panels.size()];
@@ -215,5 +225,26 @@ mod tests {
         assert_eq!(at(144 + 2 * 16 + 5), (99 + 5 * 3 + 2) as f32);
         assert_eq!(at(144 + 2 * 48 + 2 * 16), (99 + 32 * 3 + 2) as f32);
         assert_eq!(at(144 + 2 * 48 + 2 * 16 + 1), 0.0);
+    }
+
+    #[test]
+    fn the_depth_is_several_axes() {
+        let values: Vec<f32> = (0..17 * 5 * 3).map(|v| v as f32).collect();
+        let panels = Panels {
+            tensor: Tensor::from_slice(vec![17, 5, 3], &values),
+            base: 0,
+            batch: vec![],
+            depth: vec![(1, 3), (3, 5)],
+            columns: (15, 17),
+        };
+        assert_eq!(panels.checked_len(), Some(2 * 15 * 16));
+        let mut packed = vec![0; panels.size()];
+        let mut told = vec![false; 4 * values.len()];
+        panels.pack(&mut packed, &mut |read| told[read].fill(true));
+        assert!(told.iter().all(|&told| told));
+        let at = |i: usize| f32::from_le_bytes(packed[4 * i..][..4].try_into().unwrap());
+        // Place (2, 4) of the depth, column 7; the last column, which begins the second panel.
+        assert_eq!(at((2 * 5 + 4) * 16 + 7), (7 * 15 + 4 * 3 + 2) as f32);
+        assert_eq!(at(15 * 16 + (5 + 3) * 16), (16 * 15 + 3 * 3 + 1) as f32);
     }
 }

@@ -41,6 +41,7 @@ impl Body {
                 for operand in [&mut c.a, &mut c.b] {
                     if let Access::Strided { buffer, .. }
                     | Access::Rows { buffer, .. }
+                    | Access::Windows { buffer, .. }
                     | Access::Panels { buffer, .. } = &mut operand.access
                     {
                         rename(buffer, names);

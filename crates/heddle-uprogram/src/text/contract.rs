@@ -1,13 +1,16 @@
 //! Contractions and their operands' layouts, to text and back.
 //!
 //! ```text
-//! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] "{"
+//! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] [windows] "{"
 //!             "a" "=" expr access "b" "=" expr access "finish" "=" expr "}"
 //! access    = "strided" BUFFER "base" expr "outer" expr "depth" expr
 //!           | "rows" BUFFER "at" expr
 //!           | "panels" BUFFER "base" expr "depth" expr
+//!           | "windows" BUFFER "base" expr
 //!           | "computed"
-//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride "columns" stride "of" constant ":" type
+//! windows   = "windows" "channels" INT "of" INT "image" expr "first" expr "axes" {"(" INT "," INT "," INT "," INT "," INT "," INT ")"}
+//!                                                     places, size, taps, stride, dilation, pad
+//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride "of" constant ":" type
 //! stride    = "(" INT "," INT ")"                     stride and size
 //! ```
 
@@ -18,7 +21,7 @@ use heddle_ir::Entity;
 use super::cursor::Result;
 use super::parse::Parser;
 use super::print::Printer;
-use crate::contract::{Access, Contract, Operand, Panels};
+use crate::contract::{Access, Contract, Operand, Panels, WindowAxis, Windows};
 use crate::program::Store;
 
 impl Printer<'_, '_, '_> {
@@ -40,6 +43,9 @@ impl Printer<'_, '_, '_> {
         if let Some(own) = c.own {
             self.put(format_args!(" own b{}", own.index()));
         }
+        if let Some(windows) = &c.windows {
+            self.windows(windows);
+        }
         self.out.push_str(" {");
         for (name, operand) in [("a", c.a), ("b", c.b)] {
             self.line(depth + 1);
@@ -52,6 +58,24 @@ impl Printer<'_, '_, '_> {
         self.expr(c.finish);
         self.line(depth);
         self.out.push('}');
+    }
+
+    fn windows(&mut self, w: &Windows) {
+        self.put(format_args!(
+            " windows channels {} of {}",
+            w.channels, w.all
+        ));
+        for (name, part) in [("image", w.image), ("first", w.first)] {
+            self.put(format_args!(" {name} "));
+            self.expr(part);
+        }
+        self.out.push_str(" axes");
+        for a in w.axes() {
+            self.put(format_args!(
+                " ({}, {}, {}, {}, {}, {})",
+                a.places, a.size, a.taps, a.stride, a.dilation, a.pad
+            ));
+        }
     }
 
     fn access(&mut self, access: Access) {
@@ -70,6 +94,10 @@ impl Printer<'_, '_, '_> {
                 self.put(format_args!(" rows b{}", buffer.index()));
                 vec![("at", at)]
             }
+            Access::Windows { buffer, base } => {
+                self.put(format_args!(" windows b{}", buffer.index()));
+                vec![("base", base)]
+            }
             Access::Panels {
                 buffer,
                 base,
@@ -87,14 +115,16 @@ impl Printer<'_, '_, '_> {
 
     pub(super) fn panels(&mut self, p: &Panels) -> io::Result<()> {
         self.put(format_args!("panels base {}", p.base));
-        for (k, (stride, size)) in p.batch.iter().enumerate() {
-            let lead = if k == 0 { " batch " } else { ", " };
-            self.put(format_args!("{lead}({stride}, {size})"));
+        for (name, axes) in [("batch", &p.batch), ("depth", &p.depth)] {
+            for (k, (stride, size)) in axes.iter().enumerate() {
+                match k {
+                    0 => self.put(format_args!(" {name} ({stride}, {size})")),
+                    _ => self.put(format_args!(", ({stride}, {size})")),
+                }
+            }
         }
-        let ((by, places), (step, columns)) = (p.depth, p.columns);
-        self.put(format_args!(
-            " depth ({by}, {places}) columns ({step}, {columns}) of "
-        ));
+        let (step, columns) = p.columns;
+        self.put(format_args!(" columns ({step}, {columns}) of "));
         self.tensor(&p.tensor)
     }
 }
@@ -121,6 +151,10 @@ impl Parser<'_, '_> {
             .eat_word("own")?
             .then(|| self.buffer_name())
             .transpose()?;
+        let windows = match self.c.eat_word("windows")? {
+            true => Some(Box::new(self.windows()?)),
+            false => None,
+        };
         self.c.expect("{")?;
         let (a, b) = (self.operand("a")?, self.operand("b")?);
         self.c.expect_word("finish")?;
@@ -139,6 +173,42 @@ impl Parser<'_, '_> {
             store,
             tile,
             own,
+            windows,
+        })
+    }
+
+    /// After `windows`.
+    fn windows(&mut self) -> Result<Windows> {
+        self.c.expect_word("channels")?;
+        let channels = self.c.int()?;
+        self.c.expect_word("of")?;
+        let all = self.c.int()?;
+        let (image, first) = (self.after("image")?, self.after("first")?);
+        self.c.expect_word("axes")?;
+        let mut axes = vec![];
+        while self.c.eat("(")? {
+            let mut figures = [0; 6];
+            for (k, figure) in figures.iter_mut().enumerate() {
+                if k > 0 {
+                    self.c.expect(",")?;
+                }
+                *figure = self.c.int()?;
+            }
+            let [places, size, taps, stride, dilation, pad] = figures;
+            axes.push(WindowAxis {
+                places,
+                size,
+                taps,
+                stride,
+                dilation,
+                pad,
+            });
+            self.c.expect(")")?;
+        }
+        let windows = Windows::new([channels, all], [image, first], &axes);
+        windows.ok_or_else(|| {
+            self.c
+                .misplaced("windows have one to three axes of sound figures")
         })
     }
 
@@ -146,7 +216,10 @@ impl Parser<'_, '_> {
         self.c.expect_word(name)?;
         self.c.expect("=")?;
         let value = self.expr()?;
-        let access = match self.c.word("`strided`, `rows`, `panels` or `computed`")? {
+        let access = match self
+            .c
+            .word("`strided`, `rows`, `panels`, `windows` or `computed`")?
+        {
             "strided" => Access::Strided {
                 buffer: self.buffer_name()?,
                 base: self.after("base")?,
@@ -162,11 +235,15 @@ impl Parser<'_, '_> {
                 base: self.after("base")?,
                 depth: self.after("depth")?,
             },
+            "windows" => Access::Windows {
+                buffer: self.buffer_name()?,
+                base: self.after("base")?,
+            },
             "computed" => Access::Computed,
             _ => {
-                return Err(self
-                    .c
-                    .misplaced("an access is `strided`, `rows`, `panels` or `computed`"));
+                return Err(self.c.misplaced(
+                    "an access is `strided`, `rows`, `panels`, `windows` or `computed`",
+                ));
             }
         };
         Ok(Operand { value, access })
@@ -177,15 +254,12 @@ impl Parser<'_, '_> {
         self.c.expect_word("panels")?;
         self.c.expect_word("base")?;
         let base = self.c.int()?;
-        let mut batch = vec![];
-        if self.c.eat_word("batch")? {
-            batch.push(self.stride()?);
-            while self.c.eat(",")? {
-                batch.push(self.stride()?);
-            }
-        }
+        let batch = match self.c.eat_word("batch")? {
+            true => self.strides()?,
+            false => vec![],
+        };
         self.c.expect_word("depth")?;
-        let depth = self.stride()?;
+        let depth = self.strides()?;
         self.c.expect_word("columns")?;
         let columns = self.stride()?;
         self.c.expect_word("of")?;
@@ -196,6 +270,14 @@ impl Parser<'_, '_> {
             depth,
             columns,
         })
+    }
+
+    fn strides(&mut self) -> Result<Vec<(i64, i64)>> {
+        let mut strides = vec![self.stride()?];
+        while self.c.eat(",")? {
+            strides.push(self.stride()?);
+        }
+        Ok(strides)
     }
 
     fn stride(&mut self) -> Result<(i64, i64)> {

@@ -249,6 +249,7 @@ impl<'p> Site<'p> {
                     }
                     (buffer, vec![at])
                 }
+                Access::Windows { buffer, base } => (buffer, vec![base]),
                 Access::Panels {
                     buffer,
                     base,
@@ -264,6 +265,9 @@ impl<'p> Site<'p> {
             for part in parts {
                 self.value("an offset", part, DType::I64)?;
             }
+        }
+        for part in c.windows.iter().flat_map(|w| [w.image, w.first]) {
+            self.value("a window", part, DType::I64)?;
         }
         if c.tile != 1 && !c.has_kernel(&self.program.pool) {
             return Err(Fault::Rule("no kernel has its tile and layouts"));

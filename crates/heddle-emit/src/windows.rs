@@ -1,0 +1,123 @@
+//! Writes convolutions: loops around the kernels of `prelude/windows.h`.
+
+use heddle_uprogram::UProgram;
+use heddle_uprogram::contract::{Access, Contract, WindowAxis, Windows, panel_width};
+use heddle_uprogram::program::Body;
+
+use crate::operator::Writer;
+use crate::scalar::name;
+
+/// Bytes of the list of a block's runs, unless a single tile has more.
+const LIST_BYTES: i64 = 24 << 10;
+
+/// Bytes of a run, with up to eight rows.
+const RUN_BYTES: i64 = 80;
+
+/// The most tiles of a block: with up to eight rows as many as a block of other products.
+const MOST_TILES: i64 = 16;
+
+/// The windows that a kernel reads where they lie, with their axes.
+pub fn read_windows(c: &Contract) -> Option<(Windows, [WindowAxis; 3])> {
+    let reads = matches!(c.a.access, Access::Windows { .. }) && c.tile > 1;
+    let windows = *c.windows.as_deref().filter(|_| reads)?;
+    Some((windows, windows.lined()?))
+}
+
+/// The longest run of a program's windows of this type; `None` without windows.
+pub fn longest_run(program: &UProgram, dtype: heddle_ir::DType) -> Option<i64> {
+    let bodies = program.operators.iter().map(|(_, op)| &op.body);
+    let runs = bodies.filter_map(|body| match body {
+        Body::Contract(c) if c.dtype == dtype => {
+            let (windows, [.., x]) = read_windows(c)?;
+            Some(windows.channels * if joined(&windows, x) { x.taps } else { 1 })
+        }
+        _ => None,
+    });
+    runs.max()
+}
+
+/// True if the taps along the innermost axis are one run.
+fn joined(windows: &Windows, x: WindowAxis) -> bool {
+    x.dilation == 1 && windows.channels == windows.all
+}
+
+impl Writer<'_> {
+    /// Blocks of tiles, to each of which some panels are applied before the next ones. The first
+    /// element of the map and the panels are `a` and `b`.
+    pub(crate) fn by_windows(
+        &mut self,
+        c: &Contract,
+        (windows, axes): (Windows, [WindowAxis; 3]),
+        ty: &str,
+        t: &str,
+    ) {
+        let [z, y, x] = axes;
+        let width = panel_width(c.dtype);
+        let along = if joined(&windows, x) { 1 } else { x.taps };
+        let most = z.taps * y.taps * along;
+        let tiles = (LIST_BYTES / (RUN_BYTES * most)).clamp(1, MOST_TILES);
+        let figures = axes.map(|a| {
+            format!(
+                "{{{}, {}, {}, {}, {}, {}}}",
+                a.places, a.size, a.taps, a.stride, a.dilation, a.pad
+            )
+        });
+        for line in [
+            format!(
+                "static const heddle_windows windows = {{{{{}}}, {}, {}}};",
+                figures.join(", "),
+                windows.channels,
+                windows.all
+            ),
+            format!("const int64_t end = (last + {}) / {width};", width - 1),
+            format!(
+                "const int64_t lines = (last_row - 1) / {0} + 1 - first_row / {0};",
+                x.places
+            ),
+            format!(
+                "const int64_t places = (lines + HEDDLE_ROWS - 1) / HEDDLE_ROWS * {};",
+                x.places
+            ),
+            format!("for (int64_t place = 0; place < places; place += {tiles}) {{"),
+            format!("const int64_t tiles = places - place < {tiles} ? places - place : {tiles};"),
+            format!("heddle_window_tile at[{tiles}];"),
+            format!("heddle_run_{t} runs[{tiles} * {most}];"),
+            format!(
+                "heddle_find_runs_{t}(&windows, a, first_row, last_row, place, tiles, {most}, at, runs);"
+            ),
+            format!(
+                "for (int64_t panel = first / {width}; panel < end; panel += HEDDLE_PANELS) {{"
+            ),
+        ] {
+            self.text.line(line);
+        }
+        self.poll();
+        for line in [
+            "const int64_t panels = end - panel < HEDDLE_PANELS ? end - panel : HEDDLE_PANELS;"
+                .into(),
+            format!("const int64_t start = panel * {width}, ahead = last - start;"),
+            format!(
+                "{ty} tile[{tiles} * HEDDLE_ROWS * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
+            ),
+            format!(
+                "heddle_block_of_windows_{t}(tiles, at, {most}, runs, panels, depth, b + panel * {width} * depth, tile);"
+            ),
+            "const int64_t low = first > start ? first - start : 0;".into(),
+            format!("const int64_t high = ahead < panels * {width} ? ahead : panels * {width};"),
+            "for (int64_t t = 0; t < tiles; t++) {".into(),
+            "for (int64_t r = 0; r < at[t].rows; r++) {".into(),
+        ] {
+            self.text.line(line);
+        }
+        if let Some(rows) = c.rows {
+            self.text.line(format!(
+                "const int64_t {} = at[t].row + r * {};",
+                name(rows),
+                x.places
+            ));
+        }
+        let place = format!("(t * HEDDLE_ROWS + r) * HEDDLE_PANELS * {width} + c");
+        self.finish_row(c, ty, ["low", "high"], &place);
+        (0..4).for_each(|_| self.text.line("}"));
+    }
+}

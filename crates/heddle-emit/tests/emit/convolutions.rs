@@ -1,0 +1,293 @@
+//! Convolutions of every attribute give what the interpreter gives.
+
+use crate::harness::{Case, drawn_with};
+use heddle_runtime::BuildOptions;
+
+/// A convolution: the shapes of its map, behind the batch, and of its weights, and its attributes.
+struct Conv {
+    map: &'static [usize],
+    weights: &'static [usize],
+    pads: &'static [usize],
+    strides: &'static [usize],
+    dilations: &'static [usize],
+    groups: usize,
+}
+
+const CONVS: [Conv; 22] = [
+    // Maps of size 1, primes, taps that never meet the map.
+    conv(&[16, 7, 7], &[32, 16, 3, 3], &[1, 1, 1, 1], 1),
+    conv(&[5, 13, 11], &[17, 5, 3, 3], &[1, 1, 1, 1], 1),
+    conv(&[3, 1, 1], &[4, 3, 3, 3], &[1, 1, 1, 1], 1),
+    conv(&[4, 2, 3], &[5, 4, 5, 7], &[4, 6, 4, 6], 1),
+    conv(&[1, 19, 23], &[37, 1, 5, 5], &[2, 2, 2, 2], 1),
+    conv(&[3, 29, 31], &[16, 3, 7, 7], &[3, 3, 3, 3], 1),
+    conv(&[3, 1, 17], &[8, 3, 1, 3], &[0, 1, 0, 1], 1),
+    // One by one, with and without padding.
+    conv(&[67, 5, 9], &[131, 67, 1, 1], &[0, 0, 0, 0], 1),
+    conv(&[7, 4, 4], &[33, 7, 1, 1], &[1, 0, 0, 2], 1),
+    // Padding on one side, or on all by different sizes.
+    conv(&[6, 9, 8], &[64, 6, 2, 4], &[0, 3, 1, 0], 1),
+    conv(&[6, 9, 8], &[6, 6, 3, 3], &[2, 0, 1, 3], 1),
+    // Groups, with channels that fill no vector.
+    conv(&[12, 6, 10], &[24, 4, 3, 3], &[1, 1, 1, 1], 3),
+    conv(&[10, 7, 5], &[70, 5, 3, 2], &[1, 0, 1, 1], 2),
+    conv(&[64, 5, 5], &[64, 4, 3, 3], &[1, 1, 1, 1], 16),
+    // One and three axes.
+    conv(&[4, 37], &[8, 4, 3], &[1, 1], 1),
+    conv(&[3, 5], &[21, 3, 9], &[4, 4], 1),
+    conv(&[8, 4, 5, 6], &[18, 4, 3, 2, 3], &[1, 0, 1, 1, 1, 1], 2),
+    conv(&[3, 1, 7, 3], &[7, 3, 1, 3, 3], &[0, 2, 1, 0, 0, 1], 1),
+    // Strides and dilation.
+    strided(
+        &[3, 23, 20],
+        &[16, 3, 7, 7],
+        &[3, 3, 3, 3],
+        [2, 2],
+        [1, 1],
+        1,
+    ),
+    strided(
+        &[9, 14, 15],
+        &[18, 9, 3, 3],
+        &[2, 2, 2, 2],
+        [1, 1],
+        [2, 2],
+        1,
+    ),
+    strided(
+        &[9, 14, 15],
+        &[18, 9, 3, 3],
+        &[1, 0, 3, 5],
+        [3, 2],
+        [1, 3],
+        1,
+    ),
+    strided(
+        &[8, 11, 17],
+        &[24, 4, 3, 3],
+        &[1, 1, 1, 1],
+        [2, 3],
+        [2, 1],
+        2,
+    ),
+];
+
+const fn conv(
+    map: &'static [usize],
+    weights: &'static [usize],
+    pads: &'static [usize],
+    groups: usize,
+) -> Conv {
+    Conv {
+        map,
+        weights,
+        pads,
+        strides: &[],
+        dilations: &[],
+        groups,
+    }
+}
+
+const fn strided(
+    map: &'static [usize],
+    weights: &'static [usize],
+    pads: &'static [usize],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    groups: usize,
+) -> Conv {
+    // Constants of slices of constants.
+    const fn pair(of: [usize; 2]) -> &'static [usize] {
+        match of {
+            [1, 1] => &[1, 1],
+            [2, 2] => &[2, 2],
+            [3, 2] => &[3, 2],
+            [1, 3] => &[1, 3],
+            [2, 3] => &[2, 3],
+            [2, 1] => &[2, 1],
+            _ => panic!("a pair to add"),
+        }
+    }
+    Conv {
+        map,
+        weights,
+        pads,
+        strides: pair(strides),
+        dilations: pair(dilations),
+        groups,
+    }
+}
+
+impl Conv {
+    /// The convolution of `%x` by constants, with an element type and a batch of this size.
+    fn text(&self, ty: &str, batch: &str, end: &str) -> String {
+        let list = |values: &[usize]| {
+            let values: Vec<String> = values.iter().map(usize::to_string).collect();
+            values.join(",")
+        };
+        let ones = vec![1; self.map.len() - 1];
+        let or_ones = |values: &'static [usize]| match values {
+            [] => list(&ones),
+            _ => list(values),
+        };
+        let mut next = 0;
+        let weights = nested(self.weights, &mut next);
+        let (map, shape, pads) = (list(self.map), list(self.weights), list(self.pads));
+        let (strides, dilations, ones) =
+            (or_ones(self.strides), or_ones(self.dilations), list(&ones));
+        let (name, end) = match end {
+            "" => ("%y", String::new()),
+            end => ("%c", format!("%y = {end}")),
+        };
+        let result = self.result();
+        let result = format!("{ty}[{batch},{}]", list(&result));
+        format!(
+            "fn @main(%x: {ty}[{batch},{map}], %r: {result}) -> (%y: {result}) {{
+               %w = const {weights}: {ty}[{shape}]
+               {name} = conv(%x, %w, [{pads}], strides=[{strides}], dilations=[{dilations}], input_dilations=[{ones}], groups={})
+               {end}
+               return %y
+             }}",
+            self.groups
+        )
+    }
+
+    /// Channels and places of the result.
+    fn result(&self) -> Vec<usize> {
+        let axes = self.map.len() - 1;
+        let one = |of: &[usize], i: usize| of.get(i).copied().unwrap_or(1);
+        let place = |i: usize| {
+            let reach = (self.weights[2 + i] - 1) * one(self.dilations, i);
+            let all = self.map[1 + i] + self.pads[i] + self.pads[axes + i];
+            (all - 1 - reach) / one(self.strides, i) + 1
+        };
+        let places = (0..axes).map(place);
+        [self.weights[0]].into_iter().chain(places).collect()
+    }
+}
+
+/// Small weights of both signs.
+fn nested(shape: &[usize], next: &mut usize) -> String {
+    let Some((&size, rest)) = shape.split_first() else {
+        *next += 1;
+        return format!("{}", (*next * 7 % 11) as i64 - 5);
+    };
+    let parts: Vec<String> = (0..size).map(|_| nested(rest, next)).collect();
+    format!("[{}]", parts.join(", "))
+}
+
+fn check(name: &str, text: &str, batch: i64, workers: &[usize]) -> Case {
+    let (module, inputs) = drawn_with(name, text, &|_| batch, 1);
+    let case = Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+    case.check(name, &BuildOptions::default(), workers);
+    case
+}
+
+const RELU: &str = "max(add(%c, %r), 0)";
+
+/// True if each of a program's convolutions reads its windows where they lie.
+fn reads_in_place(case: &Case) -> bool {
+    let text = &case.source.text;
+    text.contains("heddle_block_of_windows_") && !text.contains("heddle_block(depth)")
+}
+
+/// Checks each convolution, with this after it.
+fn every_attribute(batch: i64, end: &str) {
+    for (i, conv) in CONVS.iter().enumerate() {
+        let name = format!("convolution {i}, batch {batch}");
+        let text = conv.text("f32", &batch.to_string(), end);
+        let case = check(&name, &text, batch, &[1, 2, 5]);
+        // Runs of one or two elements are not worth it, and one place is a plain sum.
+        let by_tap = conv.dilations.last().is_some_and(|&d| d > 1) || conv.groups > 1;
+        let last = conv.weights[conv.weights.len() - 1];
+        let taps = match by_tap || conv.map.len() == 2 {
+            true => 1,
+            false => last,
+        };
+        let single = conv.result()[1..].iter().all(|&places| places == 1);
+        let worth = conv.weights[1] * taps >= 3 && !single;
+        assert_eq!(reads_in_place(&case), worth, "{name}");
+    }
+}
+
+#[test]
+fn every_attribute_of_an_image() {
+    every_attribute(1, "");
+}
+
+#[test]
+fn every_attribute_of_a_batch_with_an_epilogue() {
+    every_attribute(3, RELU);
+}
+
+/// A network: a residual block, pooling with padding, groups, and a product of what is left, whose
+/// maps lie between convolutions and elsewhere.
+const NETWORK: &str = "fn @main(%x: f32[n,3,13,11], %b: f32[8,1,1]) -> (%y: f32[n,5], %last: f32[n,8,7,6]) {
+  %w = const splat 0.25: f32[8,3,3,3]
+  %v = const splat 0.125: f32[8,8,3,3]
+  %g = const splat 0.5: f32[8,4,1,1]
+  %m = const splat 0.0625: f32[336,5]
+  %a = max(add(conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1), %b), 0)
+  %c = conv(%a, %v, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+  %d = max(add(%c, %a), 0)
+  %p = window(%d, [1, 1, 1, 1], kind=max, window=[3,3], strides=[2,2], dilations=[1,1])
+  %e = conv(%p, %g, [0, 0, 0, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=2)
+  %last = sub(conv(tanh(%e), %v, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1), %p)
+  %y = dot(reshape(%last, [-1, 336]), %m)
+  return %y, %last
+}";
+
+#[test]
+fn networks() {
+    for batch in [0, 1, 2, 5] {
+        check("a network", NETWORK, batch, &[1, 2, 5]);
+        let text = NETWORK.replace("[n,", &format!("[{batch},"));
+        check("a network", &text, batch, &[1, 2, 5]);
+    }
+}
+
+/// A map that a loop carries and changes in an arm: its copies are made anew.
+const LOOP: &str = "fn @main(%x: f32[1,4,5,5], %t: i64[]) -> (%y: f32[1,4,5,5]) {
+  %w = const splat 0.125: f32[4,4,3,3]
+  %k = conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+  %y = loop %i trip 3 carry (%a: f32[1,4,5,5] = %k) {
+    %c = conv(%a, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+    %f = conv(%x, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+    %d = if eq(%i, 1) {
+      yield tanh(conv(add(%c, %a), %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1))
+    } else {
+      yield add(%c, %f)
+    }
+    continue carry %d
+  }
+  return %y
+}";
+
+#[test]
+fn loops_and_arms() {
+    check("a loop", LOOP, 1, &[1, 2, 5]);
+}
+
+#[test]
+fn any_batch() {
+    for conv in [&CONVS[0], &CONVS[11], &CONVS[20]] {
+        for batch in [0, 1, 3] {
+            check("any batch", &conv.text("f32", "n", RELU), batch, &[1, 2, 5]);
+        }
+    }
+}
+
+#[test]
+fn every_type() {
+    for ty in ["f64", "i32", "i64", "u32"] {
+        for conv in [&CONVS[1], &CONVS[12], &CONVS[16]] {
+            let text = conv.text(ty, "2", "");
+            let signed = !ty.starts_with('u');
+            let text = match signed {
+                true => text,
+                false => text.replace(", -", ", ").replace("[-", "["),
+            };
+            check(ty, &text, 2, &[2]);
+        }
+    }
+}

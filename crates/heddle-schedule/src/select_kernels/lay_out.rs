@@ -1,0 +1,229 @@
+//! Gives a map another layout, with its channels innermost, in all operators that touch it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, CompareOp};
+
+use crate::fuse::substitute::Substitution;
+use crate::fuse::uses::Uses;
+use heddle_uprogram::contract::Access;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, LocalKind, Operator, OperatorId, UProgram,
+};
+use heddle_uprogram::step::Step;
+
+/// Lays out a map `[image, channel, place]` of these channels and places as `[image, place, channel]`,
+/// if it is the program's own and each access to it can be rewritten. Changes nothing and returns
+/// false if one cannot: of an operand that a kernel reads by strides, a routine, or an offset whose
+/// parts are not known to be a channel and a place.
+///
+/// Maps and reductions then go along the channels innermost.
+pub(super) fn lay_channels_last(
+    program: &mut UProgram,
+    uses: &Uses,
+    (map, [channels, places]): (Buffer, [i64; 2]),
+    exempt: &BTreeSet<OperatorId>,
+) -> bool {
+    let data = &program.buffers[map];
+    let own = matches!(data.kind, BufferKind::Scratch) && data.procedure.is_none();
+    if !own || uses.is_named(map) {
+        return false;
+    }
+    let mut ids: BTreeSet<OperatorId> = uses.readers(map).into_iter().collect();
+    ids.extend(uses.writers(map));
+    let mut changed = BTreeMap::new();
+    for id in ids.difference(exempt) {
+        let op = program.operators[*id].clone();
+        match laid_out(program, op, map, [channels, places]) {
+            Some(op) => changed.insert(*id, op),
+            None => return false,
+        };
+    }
+    for (id, op) in changed {
+        program.operators[id] = op;
+    }
+    true
+}
+
+/// An operator with its accesses to the map rewritten.
+fn laid_out(
+    program: &mut UProgram,
+    mut op: Operator,
+    map: Buffer,
+    sizes: [i64; 2],
+) -> Option<Operator> {
+    match &op.body {
+        Body::Contract(c) => {
+            let is_map = |access| match access {
+                Access::Strided { buffer, .. }
+                | Access::Rows { buffer, .. }
+                | Access::Windows { buffer, .. }
+                | Access::Panels { buffer, .. } => buffer == map,
+                Access::Computed => false,
+            };
+            if is_map(c.a.access) || is_map(c.b.access) {
+                return None;
+            }
+        }
+        Body::Map { .. } | Body::Fold { .. } => {}
+        _ => return None,
+    }
+    let loads = program.pool.loads(op.body.exprs());
+    let mut known = vec![];
+    for (_, old) in loads.into_iter().filter(|load| load.0 == map) {
+        let new = last(program, &op, old, sizes)?;
+        let pool = &mut program.pool;
+        let [old, new] = [old, new].map(|offset| pool.add(Expr::Load(map, offset)));
+        known.push((old, new));
+    }
+    let store = op.body.store();
+    let moved = match store.buffer == map {
+        true => Some(last(program, &op, store.offset, sizes)?),
+        false => None,
+    };
+    let mut values = Substitution::new(known);
+    let pool = &mut program.pool;
+    op.body.change_exprs(&mut |e| *e = values.apply(pool, *e));
+    if let Some(offset) = moved {
+        match &mut op.body {
+            Body::Map { store, .. } | Body::Fold { store, .. } => store.offset = offset,
+            Body::Contract(c) => c.store.offset = offset,
+            _ => return None,
+        }
+        if !matches!(op.body, Body::Contract(_)) {
+            go_along(program, &mut op, offset);
+        }
+    }
+    Some(op)
+}
+
+/// Makes the axis along which an offset is contiguous the innermost one.
+fn go_along(program: &UProgram, op: &mut Operator, offset: ExprId) {
+    let is_next = |a: &(_, _)| Step::of(program, offset, a.0) == Some(Step::by(1));
+    let Some(k) = op.axes.iter().position(is_next) else {
+        return;
+    };
+    let axis = op.axes.remove(k);
+    op.axes.push(axis);
+    let last = op.axes.len() - 1;
+    for split in op.share.splits_mut() {
+        split.axis = match split.axis {
+            axis if axis == k => last,
+            axis if axis > k => axis - 1,
+            axis => axis,
+        };
+    }
+}
+
+/// The offset of the element that is at this one in `[image, channel, place]`, in `[image, place,
+/// channel]`.
+fn last(
+    program: &mut UProgram,
+    op: &Operator,
+    offset: ExprId,
+    [channels, places]: [i64; 2],
+) -> Option<ExprId> {
+    let (rest, place) = low(program, op, offset, places)?;
+    let (image, channel) = low(program, op, rest, channels)?;
+    let pool = &mut program.pool;
+    let [channels, places] = [channels, places].map(|n| pool.int(n));
+    let at = pool.product(image, places);
+    let at = pool.sum(at, place);
+    let at = pool.product(at, channels);
+    Some(pool.sum(at, channel))
+}
+
+/// An offset as `high * size + low`.
+fn low(
+    program: &mut UProgram,
+    op: &Operator,
+    offset: ExprId,
+    size: i64,
+) -> Option<(ExprId, ExprId)> {
+    let (mut rest, mut parts, mut left) = (offset, vec![], size);
+    let zero = program.pool.int(0);
+    while left > 1 {
+        let (high, by, part) = peel(program, rest).unwrap_or((zero, left, rest));
+        // The innermost parts of a smaller array, or all of it.
+        let (high, by, part) = match by > 0 && left % by == 0 {
+            true => (high, by, part),
+            false => (zero, left, rest),
+        };
+        if most(program, op, part)? >= by {
+            return None;
+        }
+        parts.push((part, by));
+        (rest, left) = (high, left / by);
+    }
+    let pool = &mut program.pool;
+    let mut low = zero;
+    for (part, by) in parts.into_iter().rev() {
+        let by = pool.int(by);
+        let scaled = pool.product(low, by);
+        low = pool.sum(scaled, part);
+    }
+    Some((rest, low))
+}
+
+/// The parts of `high * by + low`.
+fn peel(program: &mut UProgram, offset: ExprId) -> Option<(ExprId, i64, ExprId)> {
+    let pool = &mut program.pool;
+    let zero = pool.int(0);
+    let (scaled, low) = match pool[offset] {
+        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => (a, b),
+        _ => (offset, zero),
+    };
+    match pool[scaled] {
+        Expr::Binary(BinaryOp::Mul, DType::I64, high, by) => Some((high, pool.as_int(by)?, low)),
+        _ => None,
+    }
+}
+
+/// The largest value of an index, if it is never negative.
+fn most(program: &UProgram, op: &Operator, index: ExprId) -> Option<i64> {
+    let pool = &program.pool;
+    let of = |e| most(program, op, e);
+    match pool[index] {
+        Expr::Num(DType::I64, bits) => Some(bits as i64).filter(|n| *n >= 0),
+        Expr::Local(local) if program.locals[local].kind == LocalKind::Axis => {
+            let mut axes = op.axes.iter().chain(op.body.axes());
+            let size = axes.find(|a| a.0 == local)?.1;
+            pool.as_int(size).map(|n| (n - 1).max(0))
+        }
+        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => of(a)?.checked_add(of(b)?),
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => of(a)?.checked_mul(of(b)?),
+        Expr::Binary(BinaryOp::Div, DType::I64, a, b) => {
+            let by = pool.as_int(b).filter(|by| *by > 0)?;
+            Some(of(a)? / by)
+        }
+        Expr::Binary(BinaryOp::Mod, DType::I64, _, b) => {
+            pool.as_int(b).filter(|by| *by > 0).map(|by| by - 1)
+        }
+        Expr::Index(_, size) => pool.as_int(size).map(|n| (n - 1).max(0)),
+        Expr::Select(DType::I64, cond, a, b) => {
+            let chosen = of(a).or_else(|| most_if(program, cond, a))?;
+            Some(chosen.max(of(b)?))
+        }
+        _ => None,
+    }
+}
+
+/// The largest value of an index where a condition holds, which says that it is not negative.
+fn most_if(program: &UProgram, cond: ExprId, index: ExprId) -> Option<i64> {
+    let pool = &program.pool;
+    let (mut open, mut from, mut to) = (vec![cond], false, None);
+    while let Some(id) = open.pop() {
+        match pool[id] {
+            Expr::Binary(BinaryOp::And, DType::Bool, a, b) => open.extend([a, b]),
+            Expr::Compare(op, DType::I64, a, b) if a == index => match (op, pool.as_int(b)) {
+                (CompareOp::Ge, Some(0)) => from = true,
+                (CompareOp::Lt, Some(size)) => to = Some(size - 1),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    to.filter(|_| from)
+}

@@ -1,0 +1,239 @@
+//! Windows of a map: what a convolution multiplies with its weights.
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, CompareOp};
+
+use crate::expr::{Expr, ExprId, Pool};
+use crate::ids::Buffer;
+
+/// Windows of a map `[image, channel, axes…]` of static sizes, in a contraction: a place of the
+/// result is a window, whose elements are the places of the depth axis. What lies outside the map is
+/// zero.
+///
+/// Lowering writes the elements as [`Windows::element`] of a row-major map and says so here, so that
+/// `select_kernels` need not read the figures from the expression; it compares the two. A kernel
+/// reads [`Windows::last_element`], of a map whose channels lie next to each other: a row of a window
+/// is then a run of memory, and neighbouring rows of the depth are in the order of these runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Channels of a window: those of a group.
+    pub channels: i64,
+    /// Channels of the map.
+    pub all: i64,
+    /// The image, an expression of parallel axes.
+    pub image: ExprId,
+    /// The first channel of a window, an expression of parallel axes.
+    pub first: ExprId,
+    /// The spatial axes, outermost first; only the first `rank` count.
+    axes: [WindowAxis; 3],
+    rank: usize,
+}
+
+/// A spatial axis of windows: element `place * stride + tap * dilation - pad` of `size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowAxis {
+    /// Windows.
+    pub places: i64,
+    /// Size of the map.
+    pub size: i64,
+    /// Size of a window.
+    pub taps: i64,
+    /// Elements from one window to the next.
+    pub stride: i64,
+    /// Elements from one tap to the next.
+    pub dilation: i64,
+    /// Zeros before the map; those behind it follow.
+    pub pad: i64,
+}
+
+impl WindowAxis {
+    /// An axis of size 1.
+    const SINGLE: Self = Self {
+        places: 1,
+        size: 1,
+        taps: 1,
+        stride: 1,
+        dilation: 1,
+        pad: 0,
+    };
+
+    fn is_sound(&self) -> bool {
+        const MOST: i64 = 1 << 31;
+        let counts = [
+            self.places,
+            self.size,
+            self.taps,
+            self.stride,
+            self.dilation,
+        ];
+        let small = |n: &i64| (1..MOST).contains(n);
+        counts.iter().all(small) && (0..MOST).contains(&self.pad)
+    }
+
+    /// True if some tap of some window lies outside.
+    fn is_padded(&self) -> bool {
+        let last = (self.places - 1) * self.stride + (self.taps - 1) * self.dilation;
+        self.pad > 0 || last >= self.size
+    }
+}
+
+impl Windows {
+    /// Windows over these axes; `None` if there are none or more than three, or a size is not
+    /// positive.
+    pub fn new(
+        [channels, all]: [i64; 2],
+        [image, first]: [ExprId; 2],
+        axes: &[WindowAxis],
+    ) -> Option<Self> {
+        let mut own = [WindowAxis::SINGLE; 3];
+        own.get_mut(..axes.len())?.copy_from_slice(axes);
+        let sound = !axes.is_empty() && axes.iter().all(WindowAxis::is_sound);
+        (sound && channels > 0 && all >= channels).then_some(Self {
+            channels,
+            all,
+            image,
+            first,
+            axes: own,
+            rank: axes.len(),
+        })
+    }
+
+    /// The spatial axes, outermost first.
+    pub fn axes(&self) -> &[WindowAxis] {
+        &self.axes[..self.rank]
+    }
+
+    /// Places of the result.
+    pub fn places(&self) -> i64 {
+        self.axes().iter().map(|a| a.places).product()
+    }
+
+    /// Places of a map.
+    pub fn sizes(&self) -> i64 {
+        self.axes().iter().map(|a| a.size).product()
+    }
+
+    /// Elements of a channel's window.
+    pub fn taps(&self) -> i64 {
+        self.axes().iter().map(|a| a.taps).product()
+    }
+
+    /// Three spatial axes: of each window, the taps along the last one are a run of memory, and the
+    /// windows of a tile differ in the others. Axes of size 1 go to the front, and a single other one
+    /// to the middle. `None` if none has places to go along.
+    pub fn lined(&self) -> Option<[WindowAxis; 3]> {
+        let axes = self.axes().iter().filter(|a| **a != WindowAxis::SINGLE);
+        let axes: Vec<WindowAxis> = axes.copied().collect();
+        let one = WindowAxis::SINGLE;
+        Some(match axes[..] {
+            [] => [one; 3],
+            [a] => [one, a, one],
+            [a, b] => [one, a, b],
+            [a, b, c] => [a, b, c],
+            _ => return None,
+        })
+    }
+
+    /// Element `depth` of window `place` of a row-major map; channels are outermost in both.
+    pub fn element(
+        &self,
+        pool: &mut Pool,
+        (dtype, buffer): (DType, Buffer),
+        place: ExprId,
+        depth: ExprId,
+    ) -> ExprId {
+        let taps: Vec<i64> = self.axes().iter().map(|a| a.taps).collect();
+        let inside = split(pool, depth, &[&[self.channels], &taps[..]].concat());
+        let (at, exists) = self.at(pool, place, &inside[1..]);
+        let channel = pool.sum(self.first, inside[0]);
+        let index = [&[self.image, channel], &at[..]].concat();
+        let sizes = self.axes().iter().map(|a| a.size);
+        let sizes: Vec<i64> = [1, self.all].into_iter().chain(sizes).collect();
+        masked(pool, (dtype, buffer), exists, &sizes, &index)
+    }
+
+    /// Element `depth` of window `place` of a map whose channels are innermost, as they are in the
+    /// depth.
+    pub fn last_element(
+        &self,
+        pool: &mut Pool,
+        (dtype, buffer): (DType, Buffer),
+        place: ExprId,
+        depth: ExprId,
+    ) -> ExprId {
+        let taps: Vec<i64> = self.axes().iter().map(|a| a.taps).collect();
+        let inside = split(pool, depth, &[&taps[..], &[self.channels]].concat());
+        let (at, exists) = self.at(pool, place, &inside[..self.rank]);
+        let channel = pool.sum(self.first, inside[self.rank]);
+        let index = [&[self.image], &at[..], &[channel]].concat();
+        let sizes = self.axes().iter().map(|a| a.size);
+        let sizes: Vec<i64> = [1].into_iter().chain(sizes).chain([self.all]).collect();
+        masked(pool, (dtype, buffer), exists, &sizes, &index)
+    }
+
+    /// The first element of a map whose channels are innermost.
+    pub fn base(&self, pool: &mut Pool) -> ExprId {
+        let size = pool.int(self.sizes() * self.all);
+        let image = pool.product(self.image, size);
+        pool.sum(image, self.first)
+    }
+
+    /// The index of a tap in a map, and whether it is inside.
+    fn at(&self, pool: &mut Pool, place: ExprId, taps: &[ExprId]) -> (Vec<ExprId>, ExprId) {
+        let places: Vec<i64> = self.axes().iter().map(|a| a.places).collect();
+        let places = split(pool, place, &places);
+        let (mut index, mut exists) = (vec![], pool.add(Expr::Num(DType::Bool, 1)));
+        for ((axis, place), tap) in self.axes().iter().zip(places).zip(taps) {
+            let [stride, dilation, pad, size, zero] =
+                [axis.stride, axis.dilation, axis.pad, axis.size, 0].map(|n| pool.int(n));
+            let (start, step) = (pool.product(place, stride), pool.product(*tap, dilation));
+            let at = pool.sum(start, step);
+            let at = pool.difference(at, pad);
+            if axis.is_padded() {
+                let low = pool.compare(CompareOp::Ge, DType::I64, at, zero);
+                let high = pool.compare(CompareOp::Lt, DType::I64, at, size);
+                let both = pool.and(low, high);
+                exists = pool.and(exists, both);
+            }
+            index.push(at);
+        }
+        (index, exists)
+    }
+}
+
+/// An element of a row-major array if it exists, else zero.
+fn masked(
+    pool: &mut Pool,
+    (dtype, buffer): (DType, Buffer),
+    exists: ExprId,
+    sizes: &[i64],
+    index: &[ExprId],
+) -> ExprId {
+    let zero = pool.int(0);
+    let mut offset = zero;
+    for (&size, &i) in sizes.iter().zip(index) {
+        let size = pool.int(size);
+        let i = pool.select(DType::I64, exists, i, zero);
+        offset = pool.product(offset, size);
+        offset = pool.sum(offset, i);
+    }
+    let value = pool.add(Expr::Load(buffer, offset));
+    let nothing = pool.add(Expr::Num(dtype, 0));
+    pool.select(dtype, exists, value, nothing)
+}
+
+/// The index of an offset in a row-major array.
+fn split(pool: &mut Pool, offset: ExprId, sizes: &[i64]) -> Vec<ExprId> {
+    let (mut rest, mut index) = (offset, vec![]);
+    for (k, &size) in sizes.iter().enumerate().rev() {
+        let size = pool.int(size);
+        if k == 0 {
+            index.push(rest);
+        } else {
+            index.push(pool.binary(BinaryOp::Mod, DType::I64, rest, size));
+            rest = pool.binary(BinaryOp::Div, DType::I64, rest, size);
+        }
+    }
+    index.reverse();
+    index
+}
