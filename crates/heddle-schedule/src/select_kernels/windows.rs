@@ -47,6 +47,8 @@ impl Selection<'_> {
         if c.b.value != element
             || pool.as_int(columns) != Some(windows.places())
             || pool.as_int(c.depth.1) != Some(windows.channels * windows.taps())
+            // Channels of a place are as far apart as the map is large: products pack them faster.
+            || windows.taps() == 1
             || windows.taps() > MOST_RUNS
             || run < LEAST_RUN
             || !self.maps.in_body.contains(&id)
