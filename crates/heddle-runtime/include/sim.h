@@ -238,7 +238,7 @@ static int32_t unit_or(int32_t value, int line, const char *function) {
   } else {
     leave(BARRIER);
   }
-  return fiber->vote;
+  return fiber->vote != 0;
 }
 
 static void named_sync(int id, uint32_t count, int line, const char *function) {
@@ -330,14 +330,15 @@ static void cluster_sync(int line, const char *function) {
   }
 }
 
-/* An array that a block shares, known by its declaration's key. */
+/* An array that a block shares, known by its declaration's key. Nothing is in it. */
 static void *shared(uint32_t of, const void *key, size_t bytes) {
   Block &block = grid->states[of];
   for (int i = 0; i < MOST_SHARED; i++) {
     if (block.shared_keys[i] == key) return block.shared[i];
     if (block.shared_keys[i]) continue;
     block.shared_keys[i] = key, block.shared_bytes[i] = bytes;
-    return block.shared[i] = calloc(1, bytes);
+    block.shared[i] = malloc(bytes);
+    return memset(block.shared[i], 0xff, bytes);
   }
   abort();
 }
@@ -368,7 +369,9 @@ static bool is_awaited(uint32_t block, const void *place, size_t bytes) {
 static void copy(void *to, const void *from, int bytes, int line, const char *function) {
   Fiber *fiber = self;
   Block *block = sharing(to);
-  if (!block || block != &grid->states[fiber->block]) stop(BOUNDS, line, function, "an asynchronous copy to no shared array of the block");
+  bool is_own = block == &grid->states[fiber->block] && sharing((uint8_t *)to + bytes - 1) == block;
+  if (!is_own) stop(BOUNDS, line, function, "an asynchronous copy to no shared array of the block");
+  if (sharing(from)) stop(BOUNDS, line, function, "an asynchronous copy from a shared array");
   bool fits = (bytes == 4 || bytes == 8 || bytes == 16) && (uintptr_t)to % bytes == 0 && (uintptr_t)from % bytes == 0;
   if (!fits) stop(BOUNDS, line, function, "an asynchronous copy of other than 4, 8 or 16 aligned bytes");
   if (!fiber->copy) fiber->copy = (Copy *)calloc(MOST_COPIES, sizeof(Copy));

@@ -104,14 +104,17 @@ static uint32_t count(bool holds) {
   return number;
 }
 
-/* An array that a block shares, to the byte, known by its declaration's key. */
+/* An array that a block shares, to the byte, known by its declaration's key. Nothing is in it. */
 static void *shared(const void *key, size_t bytes) {
   Block &own = block();
   pthread_mutex_lock(&own.lock);
   int i = 0;
   while (i < MOST_SHARED && own.shared_keys[i] && own.shared_keys[i] != key) i++;
   if (i == MOST_SHARED) abort();
-  if (!own.shared_keys[i]) own.shared_keys[i] = key, own.shared[i] = calloc(1, bytes);
+  if (!own.shared_keys[i]) {
+    own.shared_keys[i] = key, own.shared[i] = malloc(bytes);
+    memset(own.shared[i], 0xff, bytes);
+  }
   void *array = own.shared[i];
   pthread_mutex_unlock(&own.lock);
   return array;
@@ -147,7 +150,7 @@ static uint64_t clock() {
 #define heddle_block ((int32_t)heddle_sim::self.block)
 #define heddle_blocks ((int32_t)heddle_sim::grid.blocks)
 
-#define heddle_unit_or(value) heddle_sim::block().barrier.meet(heddle_sim::grid.threads, (value))
+#define heddle_unit_or(value) (heddle_sim::block().barrier.meet(heddle_sim::grid.threads, (value)) != 0)
 #define HEDDLE_UNIT_SYNC ((void)heddle_unit_or(0))
 #define heddle_named_sync(id, count)                                                               \
   ((void)heddle_sim::block().named[(id) % heddle_sim::MOST_NAMED].meet((uint32_t)(count), 0))

@@ -41,8 +41,8 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_FUNCTION static __device__ __noinline__
 #define HEDDLE_SYMBOL extern "C" __device__ const
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
-/* An array that the lanes of a block share. */
-#define HEDDLE_SHARED(type, name, count) __shared__ type name[count]
+/* An array that the lanes of a block share, aligned for the widest copies. */
+#define HEDDLE_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 /* The kernel. */
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {                   \
@@ -57,8 +57,8 @@ typedef unsigned long long uint64_t;
 #define heddle_block ((int32_t)blockIdx.x)
 #define heddle_blocks ((int32_t)gridDim.x)
 
-/* Barrier of a block's lanes; the same with the bitwise or of a value in each; the same of `count` lanes, a multiple of the warp,
- * at barrier `id` from 1 to 15. */
+/* Barrier of a block's lanes; the same, which is not 0 if a value is not 0 in one of them; the same of `count` lanes, a multiple of
+ * the warp, at barrier `id` from 1 to 15. */
 #define HEDDLE_UNIT_SYNC __syncthreads()
 #define heddle_unit_or(value) __syncthreads_or(value)
 #define heddle_named_sync(id, count)                                                               \

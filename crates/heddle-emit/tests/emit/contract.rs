@@ -324,3 +324,32 @@ fn an_index_out_of_range_stops_a_product_of_rows() {
         assert!(error.contains("out of range"), "{index}: {error}");
     }
 }
+
+/// Vectors of 64 bytes, each of which is a panel's row, whatever this processor has.
+#[test]
+fn long_vectors() {
+    let options = BuildOptions {
+        extra_flags: vec!["-DHEDDLE_LONG_VECTORS".into(), "-Wno-psabi".into()],
+        ..Default::default()
+    };
+    let text =
+        "fn @main(%x: f32[m,k], %y: f32[k,n], %r: f32[m,n]) -> (%p: f32[m,n], %q: f32[m,n]) {
+      %p = dot(%x, %y)
+      %q = max(add(dot(%x, %y), %r), 0)
+      return %p, %q
+    }";
+    for [m, n, k] in SIZES
+        .into_iter()
+        .chain([[8, 64, 0], [8, 48, 3000], [16, 16, 2500]])
+    {
+        let sizes = |size: &str| match size {
+            "m" => m,
+            "n" => n,
+            _ => k,
+        };
+        let (module, inputs) = drawn_with("long vectors", text, &sizes, 1);
+        let name = format!("long vectors [{m},{k}] · [{k},{n}]");
+        let case = Case::new(&name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}"));
+        case.check(&name, &options, &[1, 2]);
+    }
+}

@@ -165,9 +165,19 @@ fn nested(shape: &[usize], next: &mut usize) -> String {
 }
 
 fn check(name: &str, text: &str, batch: i64, workers: &[usize]) -> Case {
+    check_with(&BuildOptions::default(), name, text, batch, workers)
+}
+
+fn check_with(
+    options: &BuildOptions,
+    name: &str,
+    text: &str,
+    batch: i64,
+    workers: &[usize],
+) -> Case {
     let (module, inputs) = drawn_with(name, text, &|_| batch, 1);
     let case = Case::new(name, module, &inputs).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
-    case.check(name, &BuildOptions::default(), workers);
+    case.check(name, options, workers);
     case
 }
 
@@ -207,6 +217,68 @@ fn every_attribute_of_an_image() {
 #[test]
 fn every_attribute_of_a_batch_with_an_epilogue() {
     every_attribute(3, RELU);
+}
+
+/// Vectors of 64 bytes, each of which is a panel's row, whatever this processor has.
+#[test]
+fn long_vectors() {
+    let options = BuildOptions {
+        extra_flags: vec!["-DHEDDLE_LONG_VECTORS".into(), "-Wno-psabi".into()],
+        ..Default::default()
+    };
+    for (i, conv) in CONVS.iter().enumerate() {
+        let text = conv.text("f32", "2", RELU);
+        let name = format!("convolution {i} by long vectors");
+        check_with(&options, &name, &text, 2, &[1, 2]);
+    }
+}
+
+/// A map of as many images as data says, of which a product keeps the layout, and one that a loop lets grow.
+#[test]
+fn images_that_the_run_counts() {
+    let attributes =
+        "[1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1";
+    let counted = format!(
+        "fn @main(%x: f32[6,4,5,5], %m: bool[6]) -> (%y: f32[?,8,5,5], %z: f32[?,3]) {{
+           %w = const splat 0.125: f32[8,4,3,3]
+           %k = const splat 0.25: f32[100,3]
+           %places = reshape(nonzero(%m), [-1])
+           %g = tanh(gather(%x, %places, axis=0))
+           %y = conv(%g, %w, {attributes})
+           %z = dot(reshape(%g, [-1, 100]), %k)
+           return %y, %z
+         }}"
+    );
+    check("counted images", &counted, 1, &[1, 2, 5]);
+    let grown = format!(
+        "fn @main(%x: f32[1,4,5,5]) -> (%y: f32[?,4,5,5], %n: f32[]) {{
+           %w = const splat 0.125: f32[4,4,3,3]
+           %one = const 1.0: f32[]
+           %y, %n = loop %i while const true carry (%a: f32[?,4,5,5] = %x, %c: f32[] = 0.0) {{
+             %b = conv(%a, %w, {attributes})
+             continue while lt(%c, 3.0) carry concat(%b, %x, axis=0), add(%c, %one)
+           }}
+           return %y, %n
+         }}"
+    );
+    check("images that grow", &grown, 1, &[1, 2]);
+}
+
+/// An element of a map says which one of it is read: the map keeps its layout.
+#[test]
+fn indices_from_the_map_itself() {
+    let attributes =
+        "[1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1";
+    let text = format!(
+        "fn @main(%x: i64[1,4,5,5]) -> (%y: i64[1,4,5,5]) {{
+           %w = const splat 1: i64[4,4,3,3]
+           %m = mod(conv(%x, %w, {attributes}), 5)
+           %i = reshape(slice(%m, [0, 1, 2, 0], [1, 2, 3, 5], [1, 1, 1, 1], axes=[0, 1, 2, 3]), [5])
+           %y = add(gather(%m, %i, axis=3), conv(%m, %w, {attributes}))
+           return %y
+         }}"
+    );
+    check("indices from the map", &text, 1, &[1, 2, 5]);
 }
 
 /// A network: a residual block, pooling with padding, groups, and a product of what is left, whose

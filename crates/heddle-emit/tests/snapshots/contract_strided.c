@@ -13,7 +13,8 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 1);
  * A block of rows goes by some panels before the next panels come: so these come from far away only once for each block. */
 
 #ifndef HEDDLE_VECTOR
-#if defined(__AVX512F__)
+/* Tests define HEDDLE_LONG_VECTORS, since a compiler makes vectors of 64 bytes of shorter ones on other processors. */
+#if defined(__AVX512F__) || defined(HEDDLE_LONG_VECTORS)
 #define HEDDLE_VECTOR 64
 #define HEDDLE_ROWS 8
 #elif defined(__AVX__)
@@ -23,7 +24,9 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 1);
 #define HEDDLE_VECTOR 16
 #define HEDDLE_ROWS 6
 #endif
-#if defined(__x86_64__)
+#if defined(HEDDLE_LONG_VECTORS)
+#define HEDDLE_IN_REGISTER(x) (void)(x)
+#elif defined(__x86_64__)
 #define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
 #elif defined(__aarch64__)
 #define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
@@ -234,8 +237,8 @@ HEDDLE_TEMPLATE HEDDLE_NAME(block_at)(const bool anywhere, const int64_t *at, HE
   for (int64_t part = 0, k = 0; part < parts; part++) {
     const int64_t count = (depth - k) / (parts - part);
     for (int64_t p = 0; p < panels; p += AT_ONCE) {
-      /* A last panel without a neighbour is computed alone. */
-      const int64_t next = p + 1 < panels ? PANEL * whole : 0;
+      /* A last panel without a neighbour, which 0 says, is computed alone. Panels of no depth have neighbours, too. */
+      const int64_t next = p + 1 < panels ? PANEL * (whole > 0 ? whole : 1) : 0;
       const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
       /* Each tile prefetches its part of the next panel; rounding makes parts overlap. */
       const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;

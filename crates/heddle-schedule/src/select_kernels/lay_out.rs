@@ -72,7 +72,19 @@ fn laid_out(
     }
     let loads = program.pool.loads(op.body.exprs());
     let mut known = vec![];
+    let is_read_by = |program: &UProgram, parts: &[ExprId]| {
+        let loads = program.pool.loads(parts.iter().copied());
+        loads.iter().any(|load| load.0 == map)
+    };
+    let sizes_of_axes: Vec<ExprId> = op.axes.iter().map(|a| a.1).collect();
+    if is_read_by(program, &sizes_of_axes) {
+        return None;
+    }
     for (_, old) in loads.into_iter().filter(|load| load.0 == map) {
+        // An element of the map says which one is read: one of both would keep its place.
+        if is_read_by(program, &[old]) {
+            return None;
+        }
         let new = last(program, &op, old, sizes)?;
         let pool = &mut program.pool;
         let [old, new] = [old, new].map(|offset| pool.add(Expr::Load(map, offset)));

@@ -36,11 +36,15 @@ impl Selection<'_> {
             [(map, _)] => map,
             _ => return None,
         };
+        // The launch has no size for a copy of what grows.
+        if matches!(self.program.buffers[map].kind, BufferKind::Segment) {
+            return None;
+        }
         // A pass may have changed what the windows are of.
         let element = windows.element(pool, (c.dtype, map), places, depth);
         let [.., inner] = windows.lined()?;
         let run = match inner.dilation == 1 && windows.channels == windows.all {
-            true => windows.channels * inner.taps,
+            true => windows.channels.checked_mul(inner.taps)?,
             false => windows.channels,
         };
         let columns = op.axes.iter().find(|a| a.0 == c.columns)?.1;
@@ -231,12 +235,12 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
         })
     };
     let (from, offset) = (at([(all, c), (places, p)]), at([(places, p), (all, c)]));
-    let sizes: Vec<ExprId> = axes.iter().map(|a| a.1).collect();
-    let (len, value) = (pool.product_of(&sizes), pool.add(Expr::Load(map, from)));
+    let value = pool.add(Expr::Load(map, from));
     let data = &program.buffers[map];
     let buffer = BufferData {
         dtype: data.dtype,
-        len,
+        // Of the map, whose images the run may know alone.
+        len: data.len,
         kind: BufferKind::Scratch,
         procedure: None,
         name: format!("{}, channels last", data.name),

@@ -78,8 +78,8 @@ impl WindowAxis {
 }
 
 impl Windows {
-    /// Windows over these axes; `None` if there are none or more than three, or a size is not
-    /// positive.
+    /// Windows over these axes; `None` if there are none or more than three, a size is not
+    /// positive, or a map, a result or a window has more elements than can be counted.
     pub fn new(
         [channels, all]: [i64; 2],
         [image, first]: [ExprId; 2],
@@ -88,7 +88,17 @@ impl Windows {
         let mut own = [WindowAxis::SINGLE; 3];
         own.get_mut(..axes.len())?.copy_from_slice(axes);
         let sound = !axes.is_empty() && axes.iter().all(WindowAxis::is_sound);
-        (sound && channels > 0 && all >= channels).then_some(Self {
+        if !sound || channels <= 0 || all < channels {
+            return None;
+        }
+        let product = |first: i64, of: fn(&WindowAxis) -> i64| {
+            let mut sizes = axes.iter().map(of);
+            sizes.try_fold(first, |n, size| n.checked_mul(size))
+        };
+        product(all, |a| a.size)?;
+        product(channels, |a| a.taps)?;
+        product(1, |a| a.places)?;
+        Some(Self {
             channels,
             all,
             image,

@@ -4,13 +4,16 @@
 //! down. So the program is built once more, with notes, and runs once more on the same inputs: what blocks had written to the host's
 //! memory outlives the fault. Programs read their inputs only, so that it faults again at the same place, unless a race decides that.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use heddle_runtime::cuda::{DeviceError, Gpu};
 use heddle_runtime::{BuildOptions, Input, Program, RunError, RunOptions, Session, Source};
 
 use super::Compiled;
 use crate::Error;
+
+/// Held by the thread whose program runs with notes: the fault of another one's would end its run, too.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Compiled {
     /// The error of a run on some inputs, with the model's node, which takes a second run if a kernel faulted.
@@ -43,6 +46,7 @@ impl Compiled {
         sizes: &[i64],
         options: &RunOptions<'_>,
     ) -> Option<String> {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = self.executable.program().plan().clone();
         let source = Source {
             name: self.sig.name.clone(),
@@ -52,6 +56,7 @@ impl Compiled {
         };
         let build = BuildOptions {
             notes: true,
+            libraries: None,
             ..self.setup.build.clone()
         };
         let program = Program::build_for(&source, gpu, &build).ok()?;
