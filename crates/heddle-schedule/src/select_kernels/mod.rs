@@ -12,7 +12,7 @@
 //! - panels that each unit packs for itself, from memory or from the expression.
 //!
 //! A convolution reads the windows of its map where they lie, if its weights are constants: places
-//! of the result are its rows, and the map has its channels innermost ([`windows`]).
+//! of the result are its rows ([`windows`]), and the map has its channels innermost ([`channels_last`]).
 //!
 //! The first operand is read where it lies. Its rows may be chosen by indices: a copy of such rows is
 //! left out before ([`read_rows`](crate::read_rows())).
@@ -27,6 +27,7 @@
 //! It runs after [`fuse`](crate::fuse()), so that epilogues are known, and before any operator is
 //! split.
 
+mod channels_last;
 mod lay_out;
 mod merge_rows;
 mod pack;
@@ -46,10 +47,10 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, OperatorId, UProgram,
 };
 
+use channels_last::ChannelsLast;
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
-use windows::ChannelsLast;
 
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {

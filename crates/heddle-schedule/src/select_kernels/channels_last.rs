@@ -1,0 +1,242 @@
+//! Maps of convolutions with their channels innermost: laid out so, or copied.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use heddle_ir::DType;
+
+use super::lay_out::lay_channels_last;
+use crate::effects::{Effects, touched_by};
+use crate::fuse::uses::Uses;
+use heddle_uprogram::contract::Windows;
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, OperatorId, Share,
+    Split, Stmt, Store, UProgram, for_each_stmt,
+};
+
+/// A map: its buffer, the number of its images unless it is one, its channels and places.
+type Map = (Buffer, Option<ExprId>, [i64; 2]);
+
+/// Copies of maps with their channels innermost.
+pub(super) struct ChannelsLast {
+    /// Operators that the main program runs and no procedure, of which several calls may be active.
+    in_body: BTreeSet<OperatorId>,
+    /// The copy of each map, and the operator that makes it.
+    copies: HashMap<Map, (Buffer, OperatorId)>,
+    /// The map that an operator reads a copy of, and the operator that makes it.
+    reads: BTreeMap<OperatorId, (Buffer, OperatorId)>,
+}
+
+impl ChannelsLast {
+    pub(super) fn new(program: &UProgram) -> Self {
+        let mut in_body = BTreeSet::new();
+        for_each_stmt(&program.body, &mut |stmt| in_body.extend(ran(stmt)));
+        for (_, procedure) in program.procedures.iter() {
+            for_each_stmt(&procedure.body, &mut |stmt| {
+                if let Some(id) = ran(stmt) {
+                    in_body.remove(&id);
+                }
+            });
+        }
+        Self {
+            in_body,
+            copies: HashMap::new(),
+            reads: BTreeMap::new(),
+        }
+    }
+
+    /// True if the main program alone runs an operator: copies for it have one place.
+    pub(super) fn may_copy_for(&self, reader: OperatorId) -> bool {
+        self.in_body.contains(&reader)
+    }
+
+    /// The copy of a map that an operator reads.
+    pub(super) fn of(
+        &mut self,
+        program: &mut UProgram,
+        reader: OperatorId,
+        (map, images): (Buffer, Option<ExprId>),
+        windows: &Windows,
+    ) -> Buffer {
+        let sizes = [windows.all, windows.sizes()];
+        let copies = self.copies.entry((map, images, sizes));
+        let &mut (buffer, copy) = copies.or_insert_with(|| copy(program, (map, images, sizes)));
+        self.reads.insert(reader, (map, copy));
+        buffer
+    }
+
+    /// Puts each copy before its readers, once for those between which nothing writes the map, and
+    /// before a loop that does not write it.
+    pub(super) fn insert(mut self, program: &mut UProgram) {
+        self.lay_out(program);
+        let effects = Effects::new(program);
+        let mut body = std::mem::take(&mut program.body);
+        self.insert_in(program, &effects, &mut body, &BTreeSet::new());
+        program.body = body;
+    }
+
+    /// Lays out maps themselves with their channels innermost where that is possible, so that no
+    /// copy is made.
+    fn lay_out(&mut self, program: &mut UProgram) {
+        let copies: Vec<_> = self
+            .copies
+            .iter()
+            .map(|(map, copy)| (*map, *copy))
+            .collect();
+        let mut layouts: BTreeMap<Buffer, Vec<_>> = BTreeMap::new();
+        for ((map, _, sizes), copy) in copies {
+            layouts.entry(map).or_default().push((sizes, copy));
+        }
+        for (map, layouts) in layouts {
+            let [(sizes, (last, copy))] = layouts[..] else {
+                continue;
+            };
+            let uses = Uses::of(program);
+            if !lay_channels_last(program, &uses, (map, sizes), &BTreeSet::from([copy])) {
+                continue;
+            }
+            let names = BTreeMap::from([(last, map)]);
+            let readers = self.reads.iter().filter(|(_, read)| **read == (map, copy));
+            let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
+            for reader in readers {
+                let op = program.operators[reader].clone();
+                program.operators[reader] = program.renamed(&op, &names);
+                self.reads.remove(&reader);
+            }
+            program.buffers[last].len = program.pool.int(0);
+        }
+    }
+
+    /// `made` are copies that are current when the block begins.
+    fn insert_in(
+        &self,
+        program: &UProgram,
+        effects: &Effects,
+        block: &mut Vec<Stmt>,
+        made: &BTreeSet<OperatorId>,
+    ) {
+        let mut made = made.clone();
+        for mut stmt in std::mem::take(block) {
+            let written = written_by(program, effects, &stmt);
+            let stale = self.reads.values().filter(|read| written.contains(&read.0));
+            let stale: BTreeSet<_> = stale.map(|read| read.1).collect();
+            let readers = match &stmt {
+                Stmt::Loop { .. } => certain(std::slice::from_ref(&stmt)),
+                stmt => ran(stmt).into_iter().collect(),
+            };
+            let is_loop = matches!(stmt, Stmt::Loop { .. });
+            for (map, copy) in readers.iter().filter_map(|id| self.reads.get(id)) {
+                let waits = is_loop && (written.contains(map) || !is_fixed(program, *copy));
+                if !waits && made.insert(*copy) {
+                    block.push(Stmt::Run(*copy));
+                }
+            }
+            // A loop's body runs again after it has written.
+            if !matches!(stmt, Stmt::Run(_)) {
+                made.retain(|copy| !stale.contains(copy));
+            }
+            for inner in stmt.blocks_mut() {
+                self.insert_in(program, effects, inner, &made);
+            }
+            made.retain(|copy| !stale.contains(copy));
+            block.push(stmt);
+        }
+    }
+}
+
+/// A buffer for a copy of a map, and the operator that makes it.
+fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buffer, OperatorId) {
+    let [image, place, channel] = ["image", "place", "channel"].map(|name| {
+        program.locals.push(LocalData {
+            dtype: DType::I64,
+            kind: LocalKind::Axis,
+            name: name.into(),
+        })
+    });
+    let pool = &mut program.pool;
+    let [all, places] = [channels, places].map(|n| pool.int(n));
+    let sizes = [(place, places), (channel, all)];
+    let axes: Vec<_> = images
+        .map(|n| (image, n))
+        .into_iter()
+        .chain(sizes)
+        .collect();
+    let first = match images {
+        Some(_) => pool.local(image),
+        None => pool.int(0),
+    };
+    let [p, c] = [place, channel].map(|local| pool.local(local));
+    let mut at = |order: [(ExprId, ExprId); 2]| {
+        order.into_iter().fold(first, |high, (size, low)| {
+            let high = pool.product(high, size);
+            pool.sum(high, low)
+        })
+    };
+    let (from, offset) = (at([(all, c), (places, p)]), at([(places, p), (all, c)]));
+    let value = pool.add(Expr::Load(map, from));
+    let data = &program.buffers[map];
+    let buffer = BufferData {
+        dtype: data.dtype,
+        // As much as the map has, since the number of images may be one that the launch does not know.
+        len: data.len,
+        kind: BufferKind::Scratch,
+        procedure: None,
+        name: format!("{}, channels last", data.name),
+    };
+    let buffer = program.buffers.push(buffer);
+    let id = program.operators.push(Operator {
+        share: Share::Split(Split::whole(0, axes[0].1)),
+        axes,
+        grow: None,
+        body: Body::Map {
+            store: Store { buffer, offset },
+            value,
+        },
+        name: "channels last".into(),
+    });
+    (buffer, id)
+}
+
+/// The operators that each iteration of the loops of a block runs, and those of the block itself.
+fn certain(block: &[Stmt]) -> Vec<OperatorId> {
+    let of = |stmt: &Stmt| match stmt {
+        Stmt::Loop { body, .. } => certain(body),
+        stmt => ran(stmt).into_iter().collect(),
+    };
+    block.iter().flat_map(of).collect()
+}
+
+/// True if the sizes of an operator's axes are the same during a launch.
+fn is_fixed(program: &UProgram, id: OperatorId) -> bool {
+    let sizes = program.operators[id].axes.iter().map(|a| a.1);
+    let is_size = |local: Local| program.locals[local].kind == LocalKind::Size;
+    let mut locals = sizes.flat_map(|size| program.locals_of(size));
+    locals.all(is_size)
+}
+
+/// The operator that a statement runs.
+fn ran(stmt: &Stmt) -> Option<OperatorId> {
+    match stmt {
+        Stmt::Run(id) => Some(*id),
+        _ => None,
+    }
+}
+
+/// Memory that a statement may change.
+fn written_by(program: &UProgram, effects: &Effects, stmt: &Stmt) -> BTreeSet<Buffer> {
+    let mut written = BTreeSet::new();
+    for_each_stmt(std::slice::from_ref(stmt), &mut |stmt| {
+        let mut add = |touched: crate::effects::Touched| {
+            let changed = touched.into_iter().filter(|(_, is_written)| *is_written);
+            written.extend(changed.map(|(buffer, _)| buffer));
+        };
+        add(touched_by(program, stmt));
+        for call in stmt.calls() {
+            add(effects.of(program, &program.calls[*call]));
+        }
+        if let Stmt::Swap(a, b) = stmt {
+            written.extend([*a, *b]);
+        }
+    });
+    written
+}
