@@ -78,14 +78,7 @@ const fn conv(
     pads: &'static [usize],
     groups: usize,
 ) -> Conv {
-    Conv {
-        map,
-        weights,
-        pads,
-        strides: &[],
-        dilations: &[],
-        groups,
-    }
+    strided(map, weights, pads, &[], &[], groups)
 }
 
 const fn strided(
