@@ -416,7 +416,7 @@ pub fn declarations() -> String {
     for (name, code, values) in CODES {
         text += &format!("  HEDDLE_{name} = {code}, /* {values} */\n");
     }
-    text += "};\n\n/* What a block waits for. */\nenum {\n";
+    text += "};\n\n/* Kinds of waits of a block. */\nenum {\n";
     for (name, number) in WAITS {
         text += &format!("  HEDDLE_WAITS_{name} = {number},\n");
     }

@@ -74,7 +74,7 @@ enum {
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
-/* What a block waits for. */
+/* Kinds of waits of a block. */
 enum {
   HEDDLE_WAITS_NOTHING = 0,
   HEDDLE_WAITS_BARRIER = 1,

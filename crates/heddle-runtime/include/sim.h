@@ -532,7 +532,7 @@ static void run_fiber() {
   self->has_stored = true;
   grid->states[self->block].done++;
   grid->left--;
-  /* What nobody waits for is not written. */
+  /* Copies that nobody waits for are not written. */
   grid->states[self->block].copies -= self->copies;
   self->copies = 0;
   leave(DONE);

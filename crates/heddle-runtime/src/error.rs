@@ -261,7 +261,7 @@ pub enum RunError {
         limit: Duration,
         /// The lines of the program's text at which blocks wait; first that of the one whose time was over.
         lines: Vec<usize>,
-        /// Which blocks wait where, and for whom.
+        /// The blocks that wait, where, and for whom.
         text: String,
     },
     /// A CUDA program was run without a grid, or another one with it.

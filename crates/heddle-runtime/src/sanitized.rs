@@ -21,7 +21,7 @@ pub(crate) fn found(report: &str, grid: Grid) -> Option<RunError> {
             accesses.push((what, vec![]));
             is_open = true;
         } else if let Some((place, message)) = line.split_once(": runtime error: ") {
-            // Of the sanitizer for undefined behaviour, which names no thread.
+            // The sanitizer for undefined behaviour names no thread.
             finding.get_or_insert_with(|| message.to_owned());
             accesses.push(("a thread".into(), number_in(place).into_iter().collect()));
             is_open = false;

@@ -1,4 +1,4 @@
-//! What the blocks of a launch waited for as the watchdog ended it, in words.
+//! The waits of a launch's blocks as the watchdog ended it, in words.
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
@@ -16,7 +16,7 @@ pub(crate) fn nanoseconds(longest: Duration) -> u64 {
     u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a block has noted, and how often others have heard of it.
+/// The notes of a block, and how often others have heard of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Note {
     wait: Wait,
@@ -36,7 +36,7 @@ struct Wait {
 }
 
 impl Note {
-    /// That of a unit in this process's memory.
+    /// The note of a unit in this process's memory.
     pub(crate) fn of(unit: &UnitState) -> Note {
         Note {
             wait: Wait {
@@ -122,7 +122,7 @@ pub(crate) fn stuck(notes: &[Note], block: i64, limit: Duration) -> RunError {
 }
 
 impl Wait {
-    /// What some blocks wait for, and who is missing.
+    /// The awaited barrier or signal of some blocks, and who is missing.
     fn aim(&self, notes: &[Note], waiting: &[usize]) -> String {
         let first = usize::try_from(self.first).unwrap_or(usize::MAX);
         let number = self.awaited;

@@ -215,7 +215,7 @@ enum {
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 
-/* What a block waits for. */
+/* Kinds of waits of a block. */
 enum {
   HEDDLE_WAITS_NOTHING = 0,
   HEDDLE_WAITS_BARRIER = 1,
@@ -539,7 +539,7 @@ HEDDLE_COLD void heddle_note(const heddle_env *env, uint32_t line) {
 
 HEDDLE_MAIN;
 
-/* What a block runs. After block 0 the others look at the host's word themselves. */
+/* The program of a block. After block 0 the others look at the host's word themselves. */
 HEDDLE_INLINE int32_t heddle_block_main(const heddle_env *env, int32_t worker, int32_t workers) {
   int32_t code = heddle_unit_main(env, worker, workers);
   if (code != 0 || heddle_lane != 0) return code;
