@@ -36,6 +36,26 @@ FROM_TORCH = ROOT / "tests" / "python" / "from_torch"
 VERSIONS = tuple(f"3.{minor}" for minor in range(10, 15))
 
 
+# What pip is told by its files and variables, and the variable that tells uv the same.
+SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "cert": "SSL_CERT_FILE", "trusted-host": "UV_INSECURE_HOST"}
+
+
+def settings_of_pip() -> dict[str, str]:
+    """Variables for uv with pip's settings."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    found = dict(re.findall(r"""^[^=\n]*\.([a-z-]+)=['"](.*)['"]$""", listed, re.MULTILINE))
+    values = ((SETTINGS[name], value.replace("\\n", " ").split()) for name, value in found.items() if name in SETTINGS)
+    return {name: ("," if name == "UV_FIND_LINKS" else " ").join(value) for name, value in values}
+
+
+def install(python: str, *what: str) -> None:
+    """Installs packages for an interpreter, by uv: pip takes two minutes of a processor for PyTorch. Where uv fails, pip has the last word."""
+    fast = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python, *what]
+    if subprocess.run(fast, env={**settings_of_pip(), **os.environ}).returncode != 0:
+        print("uv does not install this; pip is tried", flush=True)
+        subprocess.run([python, *INSTALL, *what], check=True)
+
+
 def free_threaded() -> str:
     """A CPython of 3.14 or later that has no GIL; exits where there is none."""
     folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -139,22 +159,23 @@ def main(wheels: str, extra: str = "") -> int:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = f"{folder}/bin/python"
-        install = [python, *INSTALL]
-        subprocess.run([*install, str(wheel), *TOOLS], check=True)
+        install(python, str(wheel), *TOOLS)
         # Most of the time is Python's, on one processor for each process.
         tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
         environment = dict(os.environ)
         if extra == "torch":
             requirements = ROOT / "scripts" / "requirements-torch.txt"
-            subprocess.run([*install, "-r", str(requirements)], check=True)
-            if subprocess.run([*install, *RAY]).returncode != 0:
+            install(python, "-r", str(requirements))
+            try:
+                install(python, *RAY)
+            except subprocess.CalledProcessError:
                 print("Ray is not to be had for this Python; the tests of examples/ray are left out")
             also = (str(ROOT / "tests" / "python" / name) for name in ("test_frameworks.py", "test_batches.py"))
             # PyTorch's own threads would wait for each other on the processors of the other process.
             tests += [str(FROM_TORCH), *also]
             environment["OMP_NUM_THREADS"] = "1"
         else:
-            subprocess.run([*install, *JAX], check=True)
+            install(python, *JAX)
             tests += [str(ROOT / "tests" / "python"), f"--ignore={FROM_TORCH}"]
         # Not in the repo, whose folder `python` would be found before the wheel.
         done = subprocess.run(tests, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE)

@@ -3,13 +3,17 @@
 use heddle_ir::DType;
 use heddle_uprogram::program::{BufferData, BufferKind};
 
+use crate::prelude;
+
 /// The table of a target's words.
 #[derive(Debug)]
 pub struct Dialect {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The prelude: helpers that emitted code calls.
-    pub prelude: &'static str,
+    /// The target's own words, which begin each program.
+    pub words: &'static str,
+    /// Routines that emitted code may call, in terms of the words.
+    pub routines: &'static str,
     /// The type for arithmetic on an element type.
     pub type_name: fn(DType) -> &'static str,
     /// Prefix of the types of elements at any address.
@@ -48,12 +52,10 @@ pub struct Lanes {
     pub count: &'static str,
 }
 
-/// The target's own part, then the part common to all targets.
-macro_rules! prelude {
-    ($own:literal) => {
+/// The routines that all targets have.
+macro_rules! routines {
+    () => {
         concat!(
-            include_str!($own),
-            "\n",
             include_str!("prelude/teams.h"),
             "\n",
             include_str!("prelude/integer.h"),
@@ -74,11 +76,8 @@ macro_rules! prelude {
 /// C for the CPU: all workers run one function.
 pub const C: Dialect = Dialect {
     name: "cpu",
-    prelude: concat!(
-        prelude!("prelude/c.h"),
-        "\n",
-        include_str!("prelude/pieces.h")
-    ),
+    words: include_str!("prelude/c.h"),
+    routines: concat!(routines!(), "\n", include_str!("prelude/pieces.h")),
     type_name: c_type,
     unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",
@@ -97,7 +96,8 @@ pub const C: Dialect = Dialect {
 /// CUDA: one persistent kernel, whose blocks are the units.
 pub const CUDA: Dialect = Dialect {
     name: "cuda",
-    prelude: prelude!("prelude/cuda.h"),
+    words: include_str!("prelude/cuda.h"),
+    routines: routines!(),
     type_name: c_type,
     // The device has aligned copies.
     unaligned: "",
@@ -137,6 +137,17 @@ fn c_type(dtype: DType) -> &'static str {
 }
 
 impl Dialect {
+    /// All words and routines, for text that is written by hand.
+    pub fn prelude(&self) -> String {
+        format!("{}\n{}", self.words, self.routines)
+    }
+
+    /// The words, and those routines that a program's text names, with those that they name.
+    pub fn prelude_of(&self, program: &str) -> String {
+        let routines = prelude::used(self.routines, program);
+        format!("{}\n{routines}", self.words)
+    }
+
     /// The type that an element has in memory.
     pub fn stored(&self, dtype: DType) -> &'static str {
         match dtype {

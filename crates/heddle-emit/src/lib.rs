@@ -18,6 +18,7 @@ mod map;
 mod nest;
 mod operator;
 mod ordered;
+mod prelude;
 mod program;
 mod resizes;
 mod scalar;

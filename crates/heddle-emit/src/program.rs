@@ -94,8 +94,6 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     }
     let kinds = program.buffers.iter().map(|(_, b)| &b.kind);
     let constants = kinds.filter(|kind| is_constant(kind)).count();
-    w.text.line(dialect.prelude.trim_end());
-    w.text.line("");
     let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
     let table = layout.plan.table.len();
     w.text.line(format!(
@@ -117,10 +115,13 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     w.state();
     w.left_type();
     w.main();
+    let (own, sites) = (w.text.finish(), w.sites);
+    let prelude = dialect.prelude_of(&own) + "\n";
+    let place = |(at, site)| (prelude.len() + at, site);
     Emitted {
-        source: w.text.finish(),
-        sites: w.sites,
-        operators: w.operators,
+        operators: w.operators.into_iter().map(place).collect(),
+        source: prelude + &own,
+        sites,
     }
 }
 

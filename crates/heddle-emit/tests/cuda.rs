@@ -47,7 +47,7 @@ HEDDLE_MAIN {{
   return heddle_poll(env);
 }}
 ",
-        CUDA.prelude
+        CUDA.prelude()
     );
     let source = Source {
         name: "by hand".into(),

@@ -14,6 +14,7 @@ mod interface;
 mod math;
 mod measured;
 mod pieces;
+mod prelude;
 mod random;
 mod random_appends;
 mod random_instances;

@@ -41,7 +41,7 @@ fn snapshots_are_host_cpp() {
         if path.extension().is_some_and(|end| end == "cu") {
             let name = path.file_stem().unwrap().to_str().unwrap();
             let own = std::fs::read_to_string(&path).unwrap();
-            let text = format!("{}\n{own}", CUDA.prelude);
+            let text = format!("{}\n{own}", CUDA.prelude());
             compile(folder.path(), name, &text, &["-fsyntax-only"]);
             compiled += 1;
         }
@@ -67,7 +67,7 @@ struct Run {
 /// A run for each warp and seed.
 fn runs(case: u32) -> Vec<Run> {
     let folder = tempfile::tempdir().unwrap();
-    let prelude = CUDA.prelude;
+    let prelude = CUDA.prelude();
     let text = format!("#line 1000\n{prelude}\n#line 1\n{KERNELS}\n{DRIVER}");
     let define = format!("-DCASE={case}");
     let program = compile(folder.path(), "kernels", &text, &["-O1", &define]);

@@ -141,7 +141,7 @@ fn session(case: u32, grid: Option<Grid>) -> Session {
         name: "kernel".into(),
         text: format!(
             "#define CASE {case}\n#line 1000\n{}\n#line 1\n{}",
-            CUDA.prelude,
+            CUDA.prelude(),
             include_str!("../simulated/kernels.cu")
         ),
         constants: vec![],

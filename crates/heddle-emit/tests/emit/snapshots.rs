@@ -59,8 +59,8 @@ fn emitted(text: &str, machine: &Machine, dialect: &Dialect) -> String {
     heddle_uprogram::verify_schedule(&program, machine.synced_lanes()).expect("a sound schedule");
     let layout = heddle_uprogram::layout(&program).expect("a plan");
     let source = heddle_emit::write(&program, &layout, dialect).source;
-    let own = source.strip_prefix(dialect.prelude.trim_end());
-    format!("{}\n", own.expect("the prelude comes first").trim())
+    let own = source.rfind("HEDDLE_PROGRAM(").map(|at| &source[at..]);
+    format!("{}\n", own.expect("a program").trim())
 }
 
 /// The first line in which two texts differ.

@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::harness::{Case, PROGRAMS, drawn, random, run_text};
+use crate::prelude::ROUTINES;
 
 const COMPILERS: &[&str] = &["gcc", "clang-19"];
 
@@ -117,6 +118,19 @@ fn @tree(%x: TYPE[n], %left: i64[]) -> (%y: TYPE[n]) {
 ";
 
 /// A program whose text is wrong in the way that was once hidden is refused.
+/// Parts of the prelude, each by itself.
+#[test]
+fn routines_lack_nothing() {
+    for (name, _) in ROUTINES {
+        let text = heddle_emit::C.prelude_of(name);
+        for compiler in &*FOUND {
+            if let Some(said) = compiler.refuses(&text) {
+                panic!("{name}, {}:\n{said}\n{text}", compiler.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_wrong_pointer_is_found() {
     for compiler in &*FOUND {
