@@ -142,7 +142,9 @@ impl Writer<'_> {
             let short =
                 extent.is_some_and(|n| n < 4 * most) && self.split_axes().contains(&level.first);
             // A unit may have only a small part of a split axis.
-            return Shape::Columns(most, short.then_some(most / 4));
+            let split = self.split_axes().contains(&level.first);
+            let even = extent.filter(|_| !split).map(|n| even_part(n, most));
+            return Shape::Columns(even.unwrap_or(most), short.then_some(most / 4));
         }
         Shape::Points
     }
@@ -331,6 +333,13 @@ impl Writer<'_> {
         self.text.line(format!("sum[c] = {};", bare(&sum)));
         self.text.line("}");
     }
+}
+
+/// The largest number of columns up to `most` of which the given ones are a multiple; `most` itself where that would be few.
+fn even_part(columns: i64, most: i64) -> i64 {
+    let even = (1..=most).rev().find(|n| columns % n == 0);
+    even.filter(|n| *n >= most / 4 || *n == columns)
+        .unwrap_or(most)
 }
 
 /// The operation of a reduction.

@@ -5,7 +5,7 @@ use heddle_ir::{DType, Type};
 
 use super::contract::{Parts, is_contracted};
 use super::ops::window_at;
-use super::{Cause, Lowerer, Result};
+use super::{Cause, Lowerer, Result, framed};
 use crate::value::{Val, View, clamped, linear, split, within};
 use heddle_uprogram::contract::{self, WindowAxis, strided};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
@@ -203,6 +203,14 @@ impl Lowerer<'_> {
 
     /// A convolution as plain loops.
     fn plain_conv(&mut self, x: &Val, w: &Val, windows: &Windows, shape: &[ExprId]) -> Result<Val> {
+        let axis = |i: usize| framed::WindowAxis {
+            places: shape[2 + i],
+            taps: w.shape()[2 + i],
+            stride: windows.strides[i],
+            dilation: windows.dilations[i],
+            pad: windows.pads[i],
+        };
+        let map = self.framed(x, (0..shape.len() - 2).map(axis).collect(), 0)?;
         let (outer, index) = self.space(shape, 0);
         let (inner, k) = self.space(&w.shape()[1..], shape.len());
         let dtype = x.dtype();
@@ -216,7 +224,8 @@ impl Lowerer<'_> {
             Some(1) => pool.int(0),
             _ => pool.product(group, w.shape()[1]),
         };
-        let a = self.windowed(x, windows, index[0], first, &index[2..], &k);
+        let channel = pool.sum(first, k[0]);
+        let a = self.tap(&map, &[index[0], channel], &index[2..], &k[1..]);
         let pool = &mut self.program.pool;
         let b = w.read(pool, &[&index[1..2], &k].concat());
         let value = pool.binary(BinaryOp::Mul, dtype, a, b);

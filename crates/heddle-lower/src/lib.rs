@@ -16,6 +16,7 @@ mod contract;
 mod conv;
 mod expected;
 mod fits;
+mod framed;
 mod grow;
 mod in_place;
 mod infer;

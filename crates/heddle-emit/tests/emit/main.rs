@@ -6,6 +6,7 @@ mod contract;
 mod convolutions;
 mod distributed;
 mod extremes;
+mod framed;
 mod grids;
 mod growth;
 mod harness;

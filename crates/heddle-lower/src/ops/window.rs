@@ -4,8 +4,9 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Type};
 
 use super::super::{Cause, Lowerer, Result};
-use crate::value::{Val, View, clamped, within};
-use heddle_uprogram::expr::{Expr, ExprId};
+use crate::framed::WindowAxis;
+use crate::value::{Val, View};
+use heddle_uprogram::expr::ExprId;
 
 impl Lowerer<'_> {
     #[allow(clippy::too_many_arguments)]
@@ -21,35 +22,24 @@ impl Lowerer<'_> {
         let x = self.ready(&args[0])?;
         let pads = self.element_list(&args[1])?;
         let shape = self.shape_of(ty)?;
-        let (outer, index) = self.space(&shape, 0);
-        let sizes = window.iter().map(|&w| self.program.pool.int(w as i64));
-        let sizes: Vec<_> = sizes.collect();
-        let (inner, k) = self.space(&sizes, shape.len());
         let fixed = shape.len() - window.len();
-        let mut place = index[..fixed].to_vec();
-        let mut inside = self.program.pool.add(Expr::Num(DType::Bool, 1));
-        for i in 0..window.len() {
-            let at = window_at(
-                self,
-                index[fixed + i],
-                strides[i],
-                k[i],
-                dilations[i],
-                pads[i],
-            );
-            inside = within(&mut self.program.pool, inside, at, x.shape()[fixed + i]);
-            place.push(at);
-        }
+        let axis = |lowerer: &mut Self, i: usize| WindowAxis {
+            places: shape[fixed + i],
+            taps: lowerer.program.pool.int(window[i] as i64),
+            stride: strides[i],
+            dilation: dilations[i],
+            pad: pads[i],
+        };
+        let axes: Vec<_> = (0..window.len()).map(|i| axis(self, i)).collect();
+        let sizes: Vec<_> = axes.iter().map(|axis| axis.taps).collect();
         let dtype = x.dtype();
         let Some(neutral) = neutral(kind, dtype) else {
             return self.fail(Cause::Windows(dtype));
         };
-        let pool = &mut self.program.pool;
-        let place = place.into_iter().map(|i| clamped(pool, inside, i));
-        let place: Vec<_> = place.collect();
-        let own = x.read(pool, &place);
-        let neutral = pool.add(Expr::Num(dtype, neutral));
-        let value = pool.select(dtype, inside, own, neutral);
+        let map = self.framed(&x, axes, neutral)?;
+        let (outer, index) = self.space(&shape, 0);
+        let (inner, k) = self.space(&sizes, shape.len());
+        let value = self.tap(&map, &index[..fixed], &index[fixed..], &k);
         self.fold_into(dtype, &shape, kind, inner, value, outer, &index, false)
     }
 
