@@ -154,3 +154,45 @@ fn a_given_barrier_scales_waits() {
     assert_eq!((free.barrier_ns(16), free.one_to_all_ns(2)), (0.0, 0.0));
     assert_eq!(free.with_barrier_ns(7.0).barrier_ns(16), 7.0);
 }
+
+/// `h200.json` has the figures of the table with their sources, under the names that measured ones get (scripts/gpu_kit).
+#[test]
+fn h200_has_the_figures_of_its_file() {
+    let file: serde_json::Value = serde_json::from_str(include_str!("../h200.json")).unwrap();
+    let machine = Machine::h200();
+    let (units, syncs) = (machine.units(), &machine.syncs);
+    let memory = |name: &str| machine.memories.iter().find(|m| m.name == name).unwrap();
+    let table = [
+        ("block_barrier_ns", syncs.lanes_ns.unwrap()),
+        ("grid_barrier_ns", machine.barrier_ns(units)),
+        ("wait_one_to_one_ns", syncs.one_to_one_ns),
+        ("wait_one_to_all_ns", machine.one_to_all_ns(units)),
+        ("wait_all_to_one_ns", machine.all_to_one_ns(units)),
+        ("shared_gb_s", units as f64 * memory("shared").rate),
+        ("l2_gb_s", memory("L2").rate),
+        ("l2_unit_gb_s", memory("L2").unit_rate),
+        ("hbm_gb_s", memory("HBM").rate),
+        ("hbm_unit_gb_s", memory("HBM").unit_rate),
+        ("shared_latency_ns", memory("shared").latency_ns),
+        ("l2_latency_ns", memory("L2").latency_ns),
+        ("hbm_latency_ns", memory("HBM").latency_ns),
+    ];
+    for (name, value) in table {
+        assert_eq!(
+            file["figures"][name]["value"].as_f64(),
+            Some(value),
+            "{name}"
+        );
+    }
+    assert_eq!(file["about"]["multiprocessors"], units);
+    assert_eq!(
+        file["about"]["shared_bytes_per_block"],
+        machine.limits.on_chip_bytes
+    );
+    for (name, figure) in file["figures"].as_object().unwrap() {
+        assert!(
+            figure["source"].is_string(),
+            "{name} says not where it comes from"
+        );
+    }
+}
