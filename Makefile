@@ -4,6 +4,7 @@
 # make wheel-free-threaded PYTHON_FREE_THREADED=python3.14t  the same for a CPython without GIL, with the tests of the package
 # make test           everything that is tested, in about 45 minutes on 2 cores
 # make test-gpu       models, cases and random programs on simulated GPUs, cases through a fake CUDA driver
+# make gpu-kit [ZOO=DIR]   a folder with all that a machine with an NVIDIA GPU needs to test and measure Heddle; DIR has the zoo's sources
 # make zoo ZOO=DIR    the zoo's models against their float64 references
 # make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
@@ -19,7 +20,7 @@ export PYTHON
 export PYTHONDONTWRITEBYTECODE := 1
 export PYTHON_FREE_THREADED
 
-.PHONY: build setup wheel wheel-aarch64 wheel-free-threaded demo test test-gpu zoo batching bench-zoo bench-steps bench-import clean
+.PHONY: build setup wheel wheel-aarch64 wheel-free-threaded demo test test-gpu gpu-kit zoo batching bench-zoo bench-steps bench-import clean
 
 build: setup
 	cargo build --release
@@ -47,6 +48,13 @@ test: setup
 test-gpu: setup
 	$(VENV)/bin/python scripts/run_stages.py build onnx-dump corpus-dump models-dump \
 	  gpu-random gpu-models gpu-corpus gpu-cuda gpu-onnx
+
+gpu-kit: setup
+	cargo build --release --workspace --bins --example program
+	$(VENV)/bin/python tests/corpus/make_corpus.py target/corpus
+	$(VENV)/bin/python tests/models/make_models.py target/models
+	$(VENV)/bin/python scripts/gpu_kit/build.py target/gpu-kit --heddle $(HEDDLE) --program target/release/examples/program \
+	  --cases target/corpus/cases target/models $(if $(ZOO),--zoo $(ZOO))
 
 zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }

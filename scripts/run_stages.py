@@ -67,6 +67,7 @@ STAGES = {
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
     "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
     "fake-cuda": f"{QUICK} {FAKE} {HEDDLE} test {FEW} --device cuda --verify",
+    "gpu-kit": f"{PYTHON} scripts/gpu_kit/check.py {HEDDLE} {CORPUS}/cases",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors --heddle {HEDDLE}",
     "demo": f"{PYTHON} scripts/demo.py --heddle {HEDDLE}",

@@ -1,0 +1,228 @@
+"""Checks the kit for GPU machines on one without a GPU: what it holds and needs, and that no part's failure costs the others' results.
+usage: python check.py HEDDLE CASES
+
+Builds a small kit, without a zoo, in target/gpu-kit-check. The dry run uses the driver of tests/fake-cuda; ways of PyTorch and JAX run in it
+where this Python has them."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+KIT = ROOT / "target/gpu-kit-check"
+PROGRAM = ROOT / "target/debug/examples/program"
+FIGURES = ROOT / "crates/heddle-machine/h200.json"
+# Libraries that every Linux with glibc has.
+LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+MOST_FILES, MOST_BYTES = 8, 16 << 20
+sys.path[:0] = [str(HERE), str(HERE / "kit"), str(HERE.parent)]
+import build  # noqa: E402
+import fake_cuda  # noqa: E402
+import micro  # noqa: E402
+from cuda import Nvrtc  # noqa: E402
+
+
+def require(holds: bool, text: str):
+    """Ends a check that fails, with what was seen."""
+    if not holds:
+        raise AssertionError(text)
+
+
+class Run:
+    """A run of run.py: its output, exit status, and the folder of results."""
+
+    def __init__(self, folder: Path, *arguments: str, kit=KIT, python=(sys.executable,), prepare=None, environment=None):
+        self.results, work = folder / "results", folder / "work"
+        if prepare:
+            self.results.mkdir(parents=True)
+            prepare(self.results)
+        command = [*python, kit / "run.py", self.results, "--work", work, "--dry-run", *arguments]
+        fake = {"HEDDLE_LIBCUDA": str(fake_cuda.build("libcuda")), "HEDDLE_NVRTC": str(fake_cuda.build("nvrtc")), "HEDDLE_BUILD_LEVEL": "0"}
+        done = subprocess.run([str(word) for word in command], env=os.environ | fake | (environment or {}), capture_output=True, text=True)
+        self.text, self.status = done.stdout + done.stderr, done.returncode
+        log = self.results / "log.txt"
+        self.log = log.read_text() if log.is_file() else ""
+
+    def outcome(self, part: str) -> str:
+        """What the table says of a part."""
+        found = re.findall(rf"^{part} +[\d.]+  (.*)$", self.text, re.MULTILINE)
+        return found[-1] if found else f"not in the table: {self.text}"
+
+    def ends(self, **outcomes: str):
+        """Compares the parts' outcomes, which may be patterns."""
+        for part, want in outcomes.items():
+            require(re.fullmatch(want, self.outcome(part)) is not None, f"{part}: {self.outcome(part)}\n{self.log}")
+        good = all(want == "ok" for want in outcomes.values())
+        require(self.status == (0 if good else 1), f"exit status {self.status}\n{self.text}")
+
+
+def changed(folder: Path, **files: str) -> Path:
+    """The kit with other texts in some of its parts."""
+    kit = folder / "kit"
+    kit.mkdir()
+    for path in KIT.iterdir():
+        if path.suffix == ".py":
+            shutil.copyfile(path, kit / path.name)
+        else:
+            (kit / path.name).symlink_to(path)
+    for name, text in files.items():
+        (kit / f"{name}.py").write_text(text)
+    return kit
+
+
+# ---------------------------------------------------------------- checks, each in a folder of its own
+
+def size_and_program(_):
+    """Less than 60 MB; the program is for x86-64, needs no glibc after 2.36, and no library that may be missing."""
+    total = build.size(KIT)
+    require(total < build.MOST_BYTES, f"{total} bytes")
+    glibc = build.needed_glibc(KIT / "heddle")
+    require(glibc <= build.GLIBC, f"glibc {glibc}")
+    dynamic = subprocess.run(["readelf", "-d", KIT / "heddle"], capture_output=True, text=True, check=True).stdout
+    needed = set(re.findall(r"Shared library: \[(.*?)\]", dynamic))
+    require("libc.so.6" in needed and needed <= LIBRARIES, f"it needs {needed}")
+    ran = subprocess.run([KIT / "heddle", "--version"], capture_output=True, text=True)
+    require(ran.returncode == 0, ran.stderr)
+
+
+def newer_glibc(folder):
+    """A program that needs more than may be is refused, with the remedy."""
+    kept, build.GLIBC = build.GLIBC, (2, 3)
+    try:
+        build.place_binary(KIT / "heddle", folder)
+    except SystemExit as error:
+        require("the kit must run with 2.3" in str(error) and "debian:12" in str(error), str(error))
+    else:
+        raise AssertionError("it was taken")
+    finally:
+        build.GLIBC = kept
+
+
+def texts(_):
+    """NVRTC compiles the micro-benchmarks for sm_90a."""
+    done = micro.compile_all(Nvrtc(), (KIT / "cuda.h").read_text())
+    require(len(done) >= 3, str(done))
+    print("; ".join(done))
+
+
+def fields(_):
+    """Measured figures have the names of the public ones."""
+    names = list(json.loads(FIGURES.read_text())["figures"])
+    require(names == list(micro.FIGURES), str(set(names) ^ set(micro.FIGURES)))
+
+
+def dry_run(folder):
+    """All parts, a few cases each; as many result files, and as small, as may be."""
+    run = Run(folder)
+    run.ends(micro="ok", draw="ok", right="ok", race="ok")
+    files = list(run.results.rglob("*"))
+    require(len(files) <= MOST_FILES and all(file.stat().st_size <= MOST_BYTES for file in files), str(files))
+    figures = json.loads((run.results / "h200.json").read_text())["figures"]
+    require(figures["grid_barrier_ns"]["source"] == "simulated", str(figures))
+    counts = json.loads((run.results / "right.json").read_text())["counts"]
+    require(all(counts[kind]["passed"] and not counts[kind]["failed"] for kind in ("model", "random", "corpus")), str(counts))
+    rows = json.loads((run.results / "times.json").read_text())["rows"]
+    require(len(rows) == 2 and all(row["peers"]["heddle"]["median_ms"] > 0 for row in rows), str(rows))
+    require(all("no" in row["peers"]["nodes"] for row in rows), str(rows))
+    require((run.results / "table.txt").read_text() in run.text, run.text)
+
+
+def hanging(folder):
+    """A part that hangs, with a child, is cut off; the next one runs."""
+    text = "import subprocess, sys, time\nprint(subprocess.Popen(['sleep', '600']).pid, flush=True)\ntime.sleep(600)\n"
+    begin = time.monotonic()
+    run = Run(folder, "--only", "micro", "--only", "draw", "--limit", "micro=1", kit=changed(folder, micro=text))
+    run.ends(micro="cut off after 1 s", draw="ok")
+    require(time.monotonic() - begin < 300, "it was not cut off")
+    child = int(re.search(r"^\d+$", run.log, re.MULTILINE)[0])
+    require(not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text(), "its child lives")
+
+
+def failing(folder):
+    """A part that fails says why, and keeps what it had written; the others' results are there."""
+    text = "import sys\nfrom pathlib import Path\nPath(sys.argv[1], 'h200.json').write_text('{}')\nraise ValueError('a planted error')\n"
+    run = Run(folder, "--only", "micro", "--only", "draw", kit=changed(folder, micro=text))
+    run.ends(micro=r"failed \(1\): ValueError: a planted error", draw="ok")
+    require((run.results / "h200.json").exists() and "== draw" in run.text, run.text)
+
+
+def full_disk(folder):
+    """A result that can't be written is named with the reason; so is a log."""
+    def prepare(results):
+        for name in ("h200.json", "log.txt"):
+            (results / f"{name}.part").symlink_to("/dev/full")
+    run = Run(folder, "--only", "micro", "--only", "draw", prepare=prepare)
+    run.ends(micro=r"failed \(1\): WriteError: .*/h200.json was not written: No space left on device", draw="ok")
+
+
+def no_folder(folder):
+    """Results that have no place are named."""
+    (folder / "results").write_text("")
+    run = Run(folder, "--only", "draw")
+    require(run.status == 1 and f"{folder}/results: File exists" in run.text, run.text)
+
+
+def missing_module(folder):
+    """A missing module is named, and the part that needs it not begun."""
+    run = Run(folder, "--only", "draw", python=(sys.executable, "-S"))
+    run.ends(draw="the Python module numpy, onnx is missing")
+
+
+def no_driver(folder):
+    """A machine without a driver is told so."""
+    run = Run(folder, "--only", "micro", environment={"HEDDLE_LIBCUDA": "/nonexistent/libcuda.so"})
+    run.ends(micro=r"failed \(1\): CudaError: no CUDA driver: /nonexistent/libcuda.so.*")
+
+
+def wrong_result(folder):
+    """A wrong reference fails its case."""
+    kit = changed(folder)
+    (kit / "references").unlink()
+    shutil.copytree(KIT / "references", kit / "references")
+    import zoo
+    from draw import save_data
+    for path in (kit / "references").glob("small_*.npz"):
+        inputs, outputs, decisions = zoo.data(path)
+        save_data(path, inputs, [outputs[0] + 0.01, *outputs[1:]], decisions)
+    run = Run(folder, "--only", "right", kit=kit)
+    run.ends(draw="ok", right=r"failed \(1\): 2 passed, 1 failed, 0 without time")
+
+
+CHECKS = (size_and_program, newer_glibc, texts, fields, dry_run, hanging, failing, full_disk, no_folder, missing_module, no_driver,
+          wrong_result)
+
+
+def main(heddle: Path, cases: Path) -> int:
+    """Builds the kit and checks it; prints how many passed and failed."""
+    subprocess.run(["cargo", "build", "--workspace", "--example", "program"], cwd=ROOT, check=True)
+    some = ROOT / "target/gpu-kit-cases"
+    shutil.rmtree(some, ignore_errors=True)
+    for name in ("loop_while", "loop_trip_count_and_condition"):
+        shutil.copytree(cases / name, some / name)
+    subprocess.run([sys.executable, HERE / "build.py", KIT, "--heddle", heddle, "--program", PROGRAM, "--cases", some, "--random", "3"],
+                   check=True)
+    failed = 0
+    for check in CHECKS:
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            try:
+                check(Path(folder))
+                verdict = "ok"
+            except Exception as error:  # a check that cannot run is one that failed
+                failed += 1
+                verdict = f"FAILED: {type(error).__name__}: {error}"
+        print(f"{check.__name__:18} {time.monotonic() - begin:6.1f} s  {verdict}", flush=True)
+    print(f"{len(CHECKS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -1,0 +1,91 @@
+"""Control flow of PyTorch as conditional nodes of a CUDA graph, built through the driver: torch.cond and while_loop become IF and WHILE
+nodes, and what is between them is captured by PyTorch in segments, which are child graphs.
+
+Later versions of PyTorch do this themselves (the peer `torch-nodes`); 2.11 does not."""
+import ctypes
+
+import torch
+
+from cuda import CONDITIONAL_IF, CONDITIONAL_WHILE, Driver, Graph, Nvrtc
+from micro import conditions
+
+
+class Recorder:
+    """Records a function that calls `while_loop` and `cond` of this object."""
+
+    def __init__(self):
+        self.driver = Driver()
+        module = self.driver.module(conditions(Nvrtc(), self.driver.arch()))
+        self.decide = self.driver.function(module, "decide")
+        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        self.graph = Graph(self.driver)
+        # Memory that the graph's nodes name, and segments, must live as long as the graph.
+        self.kept, self.segment = [], None
+
+    def record(self, function, arguments):
+        """(outputs, a function that launches the graph)."""
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            self.begin()
+            outputs = function(*arguments)
+            self.end()
+        self.kept.append((arguments, outputs))
+        return outputs, self.graph.ready()
+
+    def begin(self):
+        """Begins a segment of captured operators."""
+        self.segment = torch.cuda.CUDAGraph(keep_graph=True)
+        self.segment.capture_begin(pool=self.pool)
+
+    def end(self):
+        """Ends the segment, and adds it to the graph."""
+        self.segment.capture_end()
+        self.graph.child(self.segment.raw_cuda_graph())
+        self.kept.append(self.segment)
+
+    def set(self, handle, flag, negate=0):
+        """Sets a condition to a bool on the device."""
+        self.kept.append(flag)
+        self.graph.kernel(self.decide, 1, 1, handle, ctypes.c_uint64(flag.data_ptr()), ctypes.c_uint(negate))
+
+    def while_loop(self, condition, body, carried, additional=()):
+        """torch's `while_loop`."""
+        state = [value.clone() for value in carried]
+        flag = condition(*state, *additional).clone()
+        self.end()
+        outer, handle = self.graph, self.graph.condition(0)
+        self.set(handle, flag)
+        self.graph = outer.conditional(handle, CONDITIONAL_WHILE)
+        self.begin()
+        after = [value.clone() if any(value is old for old in state) else value for value in body(*state, *additional)]
+        for old, new in zip(state, after, strict=True):
+            old.copy_(new)
+        flag.copy_(condition(*state, *additional))
+        self.end()
+        self.set(handle, flag)
+        self.kept.append((state, after))
+        self.graph = outer
+        self.begin()
+        return tuple(state)
+
+    def cond(self, flag, true, false, operands=()):
+        """torch's `cond`: two IF nodes, the second of which overwrites the results of the first."""
+        flag = flag.clone()
+        self.end()
+        outer, results = self.graph, None
+        for negate, branch in enumerate((true, false)):
+            handle = outer.condition(0)
+            self.set(handle, flag, negate)
+            self.graph = outer.conditional(handle, CONDITIONAL_IF)
+            self.begin()
+            made = branch(*operands)
+            if results is None:
+                results = made
+            else:
+                for old, new in zip(torch.utils._pytree.tree_leaves(results), torch.utils._pytree.tree_leaves(made), strict=True):
+                    old.copy_(new)
+            self.end()
+            self.kept.append(made)
+            self.graph = outer
+        self.begin()
+        return results
