@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE / "kit"), str(HERE.parent)]
 import build  # noqa: E402
 import fake_cuda  # noqa: E402
 import micro  # noqa: E402
-from cuda import Nvrtc  # noqa: E402
+from driver import Nvrtc  # noqa: E402
 
 
 def require(holds: bool, text: str):

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import report
-from cuda import (CONDITIONAL_WHILE, NON_PORTABLE_CLUSTERS, CudaError, Driver, Graph, Nvrtc)
+from driver import (CONDITIONAL_WHILE, NON_PORTABLE_CLUSTERS, CudaError, Driver, Graph, Nvrtc)
 
 HERE = Path(__file__).resolve().parent
 THREADS = 256  # of a block in emitted programs

@@ -6,36 +6,42 @@ import ctypes
 
 import torch
 
-from cuda import CONDITIONAL_IF, CONDITIONAL_WHILE, Driver, Graph, Nvrtc
+from driver import CONDITIONAL_IF, CONDITIONAL_WHILE, Driver, Graph, Nvrtc
 from micro import conditions
 
 
 class Recorder:
-    """Records a function that calls `while_loop` and `cond` of this object."""
+    """Records a function that calls `while_loop` and `cond` of this object into a graph; `decide` is the kernel that sets a condition, and
+    `capture()` makes an empty segment."""
 
-    def __init__(self):
-        self.driver = Driver()
-        module = self.driver.module(conditions(Nvrtc(), self.driver.arch()))
-        self.decide = self.driver.function(module, "decide")
-        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
-        self.graph = Graph(self.driver)
+    def __init__(self, graph: Graph, decide, capture):
+        self.graph, self.decide, self.capture = graph, decide, capture
         # Memory that the graph's nodes name, and segments, must live as long as the graph.
         self.kept, self.segment = [], None
 
+    @classmethod
+    def on_gpu(cls):
+        """One whose segments are captured by PyTorch, and share memory."""
+        driver, pool = Driver(), torch.cuda.graph_pool_handle()
+        module = driver.module(conditions(Nvrtc(), driver.arch()))
+
+        def capture():
+            segment = torch.cuda.CUDAGraph(keep_graph=True)
+            segment.capture_begin(pool=pool)
+            return segment
+        return cls(Graph(driver), driver.function(module, "decide"), capture)
+
     def record(self, function, arguments):
-        """(outputs, a function that launches the graph)."""
-        torch.cuda.synchronize()
-        with torch.cuda.stream(self.stream):
-            self.begin()
-            outputs = function(*arguments)
-            self.end()
+        """The outputs of the function, which each launch of the graph writes anew."""
+        self.begin()
+        outputs = function(*arguments)
+        self.end()
         self.kept.append((arguments, outputs))
-        return outputs, self.graph.ready()
+        return outputs
 
     def begin(self):
         """Begins a segment of captured operators."""
-        self.segment = torch.cuda.CUDAGraph(keep_graph=True)
-        self.segment.capture_begin(pool=self.pool)
+        self.segment = self.capture()
 
     def end(self):
         """Ends the segment, and adds it to the graph."""
@@ -44,7 +50,7 @@ class Recorder:
         self.kept.append(self.segment)
 
     def set(self, handle, flag, negate=0):
-        """Sets a condition to a bool on the device."""
+        """Sets a condition to a bool on the device, or to its opposite."""
         self.kept.append(flag)
         self.graph.kernel(self.decide, 1, 1, handle, ctypes.c_uint64(flag.data_ptr()), ctypes.c_uint(negate))
 

@@ -186,11 +186,13 @@ def nodes(task):
     import torch
     from nodes import Recorder
     net, tensors = warm(task, "TorchGraph")
-    recorder = Recorder()
+    recorder = Recorder.on_gpu()
     sys.modules[type(net).__module__].while_loop = recorder.while_loop
     torch.cond = recorder.cond
-    with torch.no_grad():
-        outputs, start = recorder.record(net, tensors)
+    torch.cuda.synchronize()
+    with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+        outputs = recorder.record(net, tensors)
+    start = recorder.graph.ready()
 
     def run():
         start()

@@ -17,7 +17,7 @@ import numpy as np
 
 import report
 import zoo
-from cuda import nvrtc_places, toolkits
+from driver import nvrtc_places, toolkits
 
 HEDDLE = zoo.HERE / "heddle"
 LIMIT = 1e-4  # of the relative error of a model's outputs
