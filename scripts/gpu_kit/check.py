@@ -3,6 +3,7 @@ usage: python check.py HEDDLE CASES
 
 Builds a small kit, without a zoo, in target/gpu-kit-check. The dry run uses the driver of tests/fake-cuda; ways of PyTorch and JAX run in it
 where this Python has them."""
+import ctypes
 import json
 import os
 import re
@@ -23,6 +24,7 @@ LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthrea
 MOST_FILES, MOST_BYTES = 8, 16 << 20
 sys.path[:0] = [str(HERE), str(HERE / "kit"), str(HERE.parent)]
 import build  # noqa: E402
+import driver  # noqa: E402
 import fake_cuda  # noqa: E402
 import micro  # noqa: E402
 from driver import Nvrtc  # noqa: E402
@@ -117,6 +119,56 @@ def fields(_):
     require(names == list(micro.FIGURES), str(set(names) ^ set(micro.FIGURES)))
 
 
+class IdleDriver(driver.Driver):
+    """A driver whose calls do nothing. Each iteration of a kernel and each node of a graph counts as a nanosecond, a launch as 7 more."""
+
+    def __init__(self):
+        self.stream = self.context = ctypes.c_void_p(1)
+        self.device, self.cost, self.inside = 0, 0, 0
+
+    def call(self, name, *arguments):
+        if name == "cuLaunchKernelEx":
+            first = arguments[2].held[:1]
+            self.cost += 7 + (first[0].value if first else 0)
+        if name == "cuLaunchCooperativeKernel":
+            self.cost += arguments[-1].held[0].value
+        if name == "cuGraphAddNode":
+            self.body = (ctypes.c_void_p * 1)(1)
+            node = arguments[-1]._obj
+            node.graphs = ctypes.cast(self.body, ctypes.POINTER(ctypes.c_void_p))
+        if name == "cuGraphAddKernelNode_v2":
+            values = ctypes.cast(arguments[-1]._obj.arguments, ctypes.POINTER(ctypes.c_void_p))
+            self.inside += ctypes.c_uint.from_address(values[2]).value if values[0] else 1
+        if name == "cuGraphCreate":
+            self.inside = 0
+        if name == "cuGraphLaunch":
+            self.cost += self.inside
+        if name == "cuOccupancyMaxActiveClusters":
+            arguments[0]._obj.value = 16
+
+    def attribute(self, number):
+        return {75: 9, 76: 0}.get(number, 132)
+
+    def timed(self, work):
+        self.cost = 0
+        work()
+        return 1000.0 + self.cost
+
+
+def figures(_):
+    """Every figure beside those of emitted programs is measured where the driver does what it is asked for, as a slope."""
+    measures = micro.Measures(lambda: None)
+    micro.measure_device(IdleDriver(), Nvrtc(), measures)
+    own = {"grid_barrier_ns", "grid_barrier_lean_ns", "grid_barrier_flags_ns", "loop_head_ns", "flag_in_data_ns"}
+    absent = {name for name in micro.FIGURES if name not in measures.values and name not in own and not name.startswith("wait_")}
+    # The header of cooperative groups comes with a toolkit.
+    require(absent <= {"grid_barrier_groups_ns"}, f"{absent}: {measures.reasons}")
+    slopes = {"block_barrier_ns": 1, "cluster_barrier_16_ns": 1, "cluster_word_ns": 0.5, "launch_ns": 7, "graph_node_ns": 1,
+              "while_iteration_ns": 1, "hbm_latency_ns": 1, "clusters_of_16": 16}
+    wrong = {name: measures.values[name] for name, want in slopes.items() if abs(measures.values[name] - want) > 1e-9}
+    require(not wrong, str(wrong))
+
+
 def dry_run(folder):
     """All parts, a few cases each; as many result files, and as small, as may be."""
     run = Run(folder)
@@ -194,7 +246,7 @@ def wrong_result(folder):
     run.ends(draw="ok", right=r"failed \(1\): 2 passed, 1 failed, 0 without time")
 
 
-CHECKS = (size_and_program, newer_glibc, texts, fields, dry_run, hanging, failing, full_disk, no_folder, missing_module, no_driver,
+CHECKS = (size_and_program, newer_glibc, texts, fields, figures, dry_run, hanging, failing, full_disk, no_folder, missing_module, no_driver,
           wrong_result)
 
 

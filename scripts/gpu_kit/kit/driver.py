@@ -266,7 +266,8 @@ class Nvrtc:
         if not self.path:
             raise CudaError(f"no NVRTC: {'; '.join(said)}")
         for folder in (Path(self.path).resolve().parent.parent / "include", *toolkits("include")):
-            if (folder / "cooperative_groups.h").exists():
+            # The header includes those of libcu++, which wheels may lack.
+            if (folder / "cooperative_groups.h").exists() and any((folder / name).exists() for name in ("cccl/nv", "nv")):
                 self.headers = [folder, folder / "cccl"]
                 break
 

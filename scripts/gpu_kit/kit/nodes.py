@@ -1,7 +1,7 @@
 """Control flow of PyTorch as conditional nodes of a CUDA graph, built through the driver: torch.cond and while_loop become IF and WHILE
 nodes, and what is between them is captured by PyTorch in segments, which are child graphs.
 
-Later versions of PyTorch do this themselves (the peer `torch-nodes`); 2.11 does not."""
+Newer versions of PyTorch do this themselves, for `cond` or for both (the peer `torch-nodes`)."""
 import ctypes
 
 import torch

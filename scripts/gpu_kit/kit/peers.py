@@ -235,7 +235,8 @@ def heddle(task, kind=None):
     common = [found[0], "--input", given, "--device", task.device]
     done = subprocess.run([zoo.HERE / "heddle", "run", *common, "--output", out], capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+        said = [line for line in done.stderr.splitlines() if line.startswith("error")] or done.stderr.splitlines()
+        raise RuntimeError((said or [f"exit status {done.returncode}"])[0])
     names = [o.name for o in onnx.load(found[0], load_external_data=False).graph.output]
     with np.load(out) as arrays:
         outputs = [arrays[name] for name in names]

@@ -99,7 +99,12 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="a few cases of each part, as a machine without a GPU can")
     parser.add_argument("--limit", action="append", default=[], metavar="PART=SECONDS", help="another limit for a part")
     args = parser.parse_args()
-    limits = LIMITS | {name: float(value) for name, value in (word.split("=", 1) for word in args.limit)}
+    limits = dict(LIMITS)
+    for word in args.limit:
+        name, _, value = word.partition("=")
+        if name not in LIMITS or not value.isdecimal():
+            parser.error(f"--limit {word}: it has to be PART=SECONDS, with one of {', '.join(LIMITS)}")
+        limits[name] = int(value)
     chosen = [name for name in LIMITS if not args.only or name in args.only]
     if args.only and "draw" not in chosen and {"right", "race"} & set(chosen):
         chosen.insert(chosen.index("right") if "right" in chosen else chosen.index("race"), "draw")

@@ -214,7 +214,8 @@ def test_peer_declines(work, peer, said):
 def test_new_tensors_are_on_the_device(monkeypatch, tmp_path):
     """Factories of a model's text get the device; torch.tensor(n) copies nothing from the host."""
     (tmp_path / "models").mkdir()
-    (tmp_path / "models/made.py").write_text("import torch\n\n\ndef make():\n    return torch.zeros(2), torch.tensor(5), torch.arange(3, dtype=torch.int32)\n")
+    text = "import torch\n\n\ndef make():\n    return torch.zeros(2), torch.tensor(5), torch.arange(3, dtype=torch.int32)\n"
+    (tmp_path / "models/made.py").write_text(text)
     monkeypatch.setattr(zoo, "ZOO", tmp_path)
     zeros, five, some = zoo.load("made", "meta").make()
     assert {value.device.type for value in (zeros, five, some)} == {"meta"}
