@@ -27,6 +27,7 @@ import build  # noqa: E402
 import driver  # noqa: E402
 import fake_cuda  # noqa: E402
 import micro  # noqa: E402
+import run  # noqa: E402
 from driver import Nvrtc  # noqa: E402
 
 
@@ -114,7 +115,8 @@ def texts(_):
 
 
 def fields(_):
-    """Measured figures have the names of the public ones."""
+    """Measured figures have the names of the public ones; all parts together have less than 8 minutes."""
+    require(sum(run.LIMITS.values()) <= 470, str(run.LIMITS))
     names = list(json.loads(FIGURES.read_text())["figures"])
     require(names == list(micro.FIGURES), str(set(names) ^ set(micro.FIGURES)))
 
@@ -171,37 +173,37 @@ def figures(_):
 
 def dry_run(folder):
     """All parts, a few cases each; as many result files, and as small, as may be."""
-    run = Run(folder)
-    run.ends(micro="ok", draw="ok", right="ok", race="ok")
-    files = list(run.results.rglob("*"))
+    ran = Run(folder)
+    ran.ends(micro="ok", draw="ok", right="ok", race="ok")
+    files = list(ran.results.rglob("*"))
     require(len(files) <= MOST_FILES and all(file.stat().st_size <= MOST_BYTES for file in files), str(files))
-    figures = json.loads((run.results / "h200.json").read_text())["figures"]
+    figures = json.loads((ran.results / "h200.json").read_text())["figures"]
     require(figures["grid_barrier_ns"]["source"] == "simulated", str(figures))
-    counts = json.loads((run.results / "right.json").read_text())["counts"]
+    counts = json.loads((ran.results / "right.json").read_text())["counts"]
     require(all(counts[kind]["passed"] and not counts[kind]["failed"] for kind in ("model", "random", "corpus")), str(counts))
-    rows = json.loads((run.results / "times.json").read_text())["rows"]
+    rows = json.loads((ran.results / "times.json").read_text())["rows"]
     require(len(rows) == 2 and all(row["peers"]["heddle"]["median_ms"] > 0 for row in rows), str(rows))
     require(all("no" in row["peers"]["nodes"] for row in rows), str(rows))
-    require((run.results / "table.txt").read_text() in run.text, run.text)
+    require((ran.results / "table.txt").read_text() in ran.text, ran.text)
 
 
 def hanging(folder):
     """A part that hangs, with a child, is cut off; the next one runs."""
     text = "import subprocess, sys, time\nprint(subprocess.Popen(['sleep', '600']).pid, flush=True)\ntime.sleep(600)\n"
     begin = time.monotonic()
-    run = Run(folder, "--only", "micro", "--only", "draw", "--limit", "micro=1", kit=changed(folder, micro=text))
-    run.ends(micro="cut off after 1 s", draw="ok")
+    ran = Run(folder, "--only", "micro", "--only", "draw", "--limit", "micro=1", kit=changed(folder, micro=text))
+    ran.ends(micro="cut off after 1 s", draw="ok")
     require(time.monotonic() - begin < 300, "it was not cut off")
-    child = int(re.search(r"^\d+$", run.log, re.MULTILINE)[0])
+    child = int(re.search(r"^\d+$", ran.log, re.MULTILINE)[0])
     require(not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text(), "its child lives")
 
 
 def failing(folder):
     """A part that fails says why, and keeps what it had written; the others' results are there."""
     text = "import sys\nfrom pathlib import Path\nPath(sys.argv[1], 'h200.json').write_text('{}')\nraise ValueError('a planted error')\n"
-    run = Run(folder, "--only", "micro", "--only", "draw", kit=changed(folder, micro=text))
-    run.ends(micro=r"failed \(1\): ValueError: a planted error", draw="ok")
-    require((run.results / "h200.json").exists() and "== draw" in run.text, run.text)
+    ran = Run(folder, "--only", "micro", "--only", "draw", kit=changed(folder, micro=text))
+    ran.ends(micro=r"failed \(1\): ValueError: a planted error", draw="ok")
+    require((ran.results / "h200.json").exists() and "== draw" in ran.text, ran.text)
 
 
 def full_disk(folder):
@@ -209,27 +211,27 @@ def full_disk(folder):
     def prepare(results):
         for name in ("h200.json", "log.txt"):
             (results / f"{name}.part").symlink_to("/dev/full")
-    run = Run(folder, "--only", "micro", "--only", "draw", prepare=prepare)
-    run.ends(micro=r"failed \(1\): WriteError: .*/h200.json was not written: No space left on device", draw="ok")
+    ran = Run(folder, "--only", "micro", "--only", "draw", prepare=prepare)
+    ran.ends(micro=r"failed \(1\): WriteError: .*/h200.json was not written: No space left on device", draw="ok")
 
 
 def no_folder(folder):
     """Results that have no place are named."""
     (folder / "results").write_text("")
-    run = Run(folder, "--only", "draw")
-    require(run.status == 1 and f"{folder}/results: File exists" in run.text, run.text)
+    ran = Run(folder, "--only", "draw")
+    require(ran.status == 1 and f"{folder}/results: File exists" in ran.text, ran.text)
 
 
 def missing_module(folder):
     """A missing module is named, and the part that needs it not begun."""
-    run = Run(folder, "--only", "draw", python=(sys.executable, "-S"))
-    run.ends(draw="the Python module numpy, onnx is missing")
+    ran = Run(folder, "--only", "draw", python=(sys.executable, "-S"))
+    ran.ends(draw="the Python module numpy, onnx is missing")
 
 
 def no_driver(folder):
     """A machine without a driver is told so."""
-    run = Run(folder, "--only", "micro", environment={"HEDDLE_LIBCUDA": "/nonexistent/libcuda.so"})
-    run.ends(micro=r"failed \(1\): CudaError: no CUDA driver: /nonexistent/libcuda.so.*")
+    ran = Run(folder, "--only", "micro", environment={"HEDDLE_LIBCUDA": "/nonexistent/libcuda.so"})
+    ran.ends(micro=r"failed \(1\): CudaError: no CUDA driver: /nonexistent/libcuda.so.*")
 
 
 def wrong_result(folder):
@@ -242,8 +244,8 @@ def wrong_result(folder):
     for path in (kit / "references").glob("small_*.npz"):
         inputs, outputs, decisions = zoo.data(path)
         save_data(path, inputs, [outputs[0] + 0.01, *outputs[1:]], decisions)
-    run = Run(folder, "--only", "right", kit=kit)
-    run.ends(draw="ok", right=r"failed \(1\): 2 passed, 1 failed, 0 without time")
+    ran = Run(folder, "--only", "right", kit=kit)
+    ran.ends(draw="ok", right=r"failed \(1\): 2 passed, 1 failed, 0 without time")
 
 
 CHECKS = (size_and_program, newer_glibc, texts, fields, figures, dry_run, hanging, failing, full_disk, no_folder, missing_module, no_driver,

@@ -13,7 +13,8 @@ impl Machine {
         hopper("h100", 80e9, 3300.0)
     }
 
-    /// NVIDIA H200: an H100 with 141 GB at 4.8 TB/s (NVIDIA H200 data sheet).
+    /// NVIDIA H200: an H100 with 141 GB at 4.8 TB/s (NVIDIA H200 data sheet). `h200.json` of this crate has each figure with its
+    /// source, under the names that `scripts/gpu_kit` gives to what it measures on a card.
     pub fn h200() -> Self {
         hopper("h200", 141e9, 4800.0)
     }

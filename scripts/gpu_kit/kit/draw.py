@@ -38,7 +38,7 @@ def draw(name: str, work: Path):
         zoo.save_onnx(module, name, weights, batch, work)
         if batch > 1:
             inputs = module.inputs(batch, 0)
-            # References of the zoo's models are computed where the race is, in float64 on the GPU.
+            # References of the zoo's models are computed in the race, in float64 on the GPU.
             outputs = module.reference(weights, inputs) if hasattr(module, "reference") else ()
             save_data(work / f"{name}_b{batch}_s0.npz", inputs, outputs, module.fixed(inputs, outputs) if outputs else ())
     np.savez(work / f"{name}.weights.npz", **weights)

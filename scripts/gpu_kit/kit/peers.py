@@ -53,9 +53,10 @@ class Task:
 
 
 def find(work: Path, model: str, batch: int) -> Path:
-    """Inputs and references: those of this machine, else those that came along."""
-    own = work / f"{model}_b{batch}_s0.npz"
-    return own if own.exists() else zoo.HERE / "references" / own.name
+    """Inputs and references: those that `reference` computed, the inputs that were drawn here, or what came along."""
+    name = f"{model}_b{batch}_s0"
+    places = (work / f"{name}.reference.npz", work / f"{name}.npz")
+    return next((place for place in places if place.exists()), zoo.HERE / "references" / f"{name}.npz")
 
 
 # ---------------------------------------------------------------- peers: each returns run() -> outputs
@@ -272,7 +273,11 @@ def reference(task):
     tensors = [t.to(torch.float64) if t.is_floating_point() else t for t in task.tensors()]
     with torch.no_grad():
         outputs = [value.cpu().numpy() for value in net(*tensors)]
-    save_data(find(task.work, task.model, task.batch), task.inputs, outputs, module.fixed(task.inputs, outputs))
+    made = task.work / f"{task.model}_b{task.batch}_s0.reference.npz"
+    part = made.with_name(f"part.{made.name}")
+    # Other peers read it as soon as it has its name.
+    save_data(part, task.inputs, outputs, module.fixed(task.inputs, outputs))
+    part.replace(made)
     return lambda: outputs
 
 

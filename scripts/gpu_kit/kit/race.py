@@ -113,14 +113,19 @@ def wave(env, work: Path, device: str, rows, prepare: float, deadline: float):
     limit = min(time.monotonic() + prepare, deadline)
     references = [Peer(env, work, model, batch, "reference", device) for model, batch in rows
                   if not zoo.data(find(work, model, batch))[1]]
+    # A trace is of the decisions that a reference takes.
+    peers = [Peer(env, work, model, batch, name, device) for model, batch in rows for name in forms(model) if name not in BOUNDS]
     for peer in references:
         peer.prepared(limit, prepare)
         peer.close()
     broken = {(peer.model, peer.batch): peer.result["no"] for peer in references if "no" in peer.result}
-    peers = [Peer(env, work, model, batch, name, device)
-             for model, batch in rows if (model, batch) not in broken for name in forms(model)]
+    peers += [Peer(env, work, model, batch, name, device) for model, batch in rows for name in forms(model) if name in BOUNDS]
     for peer in peers:
-        peer.prepared(limit, prepare)
+        if (peer.model, peer.batch) in broken:
+            peer.result = {"no": f"there is no reference: {broken[peer.model, peer.batch]}"}
+            peer.close()
+        else:
+            peer.prepared(limit, prepare)
     try:
         for model, batch in rows:
             some = [peer for peer in peers if (peer.model, peer.batch) == (model, batch)]
@@ -129,10 +134,7 @@ def wave(env, work: Path, device: str, rows, prepare: float, deadline: float):
                 for peer in some:
                     if not peer.done() and time.monotonic() < end:
                         peer.turn(end)
-            if (model, batch) in broken:
-                yield model, batch, {"reference": {"no": broken[model, batch]}}
-            else:
-                yield model, batch, {peer.name: peer.summary() for peer in some if "absent" not in peer.result}
+            yield model, batch, {peer.name: peer.summary() for peer in some if "absent" not in peer.result}
             for peer in some:
                 peer.close()
     finally:
