@@ -1,10 +1,11 @@
 //! Writes arg-reductions: many partial results side by side, then the best of them.
 
 use heddle_ir::DType;
-use heddle_ir::op::Extreme;
+use heddle_ir::op::{Extreme, ReduceOp};
 use heddle_uprogram::ExprId;
 use heddle_uprogram::program::{Local, Store};
 
+use crate::fold::neutral;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, name};
 
@@ -33,6 +34,10 @@ impl Writer<'_> {
         // An arg-reduction has at least one place, so hoisted code is needed.
         self.open(&levels, &mut scalars, early, &[axis]);
         scalars.hoist(self.text, &[value], &[axis], &self.op.body);
+        if self.is_joined() {
+            self.joined_arg_fold((kind, last), dtype, (axis, size), value, store, scalars);
+            return self.close(&levels);
+        }
 
         let side = if self.dialect.lanes.is_some() {
             1
@@ -87,6 +92,62 @@ impl Writer<'_> {
         self.close(&levels);
     }
 
+    /// Each lane finds its own best element, then all together the best of these, and its first or last place.
+    fn joined_arg_fold(
+        &mut self,
+        (kind, last): (Extreme, bool),
+        dtype: DType,
+        (axis, size): (Local, ExprId),
+        value: ExprId,
+        store: Store,
+        mut scalars: Scalars,
+    ) {
+        let ty = (self.dialect.type_name)(dtype);
+        let (known, k) = (self.program.pool.as_int(size), name(axis));
+        let small = known.is_some_and(|n| n < i32::MAX as i64);
+        let places = if small { "int32_t" } else { "int64_t" };
+        // A lane without elements has none, which no other lane prefers.
+        let none = match (last, small) {
+            (true, _) => "-1",
+            (false, true) => "INT32_MAX",
+            (false, false) => "INT64_MAX",
+        };
+        let worst = match kind {
+            Extreme::Max => neutral(ReduceOp::Max, dtype),
+            Extreme::Min => neutral(ReduceOp::Min, dtype),
+        };
+        let extent = self.size(size);
+        self.text
+            .line(format!("{ty} best = {worst}; {places} place = {none};"));
+        self.text.line(format!(
+            "for (int64_t {k} = member; {k} < {}; {k} += members) {{",
+            bare(&extent)
+        ));
+        let x = scalars.write(self.text, value);
+        let better = better(kind, last, dtype);
+        for line in [
+            format!("const {ty} x = {}, old = best;", bare(&x)),
+            format!("const int take = {better} | (place == {none});"),
+            "best = take ? x : old;".into(),
+            format!("place = take ? ({places}){k} : place;"),
+            "}".into(),
+            format!("const {ty} own = best;"),
+        ] {
+            self.text.line(line);
+        }
+        let strictly = |x, old| strictly(kind, dtype, x, old);
+        self.join("best", ty, &format!("({} ? b : a)", strictly("b", "a")));
+        let same = same(dtype, "own", "best");
+        self.text
+            .line(format!("place = {same} ? place : ({places}){none};"));
+        let sooner = if last { ">" } else { "<" };
+        self.join("place", places, &format!("(b {sooner} a ? b : a)"));
+        self.open_store();
+        let offset = self.size(store.offset);
+        self.store(store.buffer, &offset, "place");
+        self.close_store();
+    }
+
     /// Finds the best of the partial results; `at` is its index.
     fn best_of_partial(&mut self, kind: Extreme, last: bool, dtype: DType) {
         let ty = (self.dialect.type_name)(dtype);
@@ -95,13 +156,10 @@ impl Writer<'_> {
         self.text
             .line(format!("const {ty} x = best[c], old = best[at];"));
         let sooner = if last { ">" } else { "<" };
-        let same = match dtype.is_float() {
-            true => "((x == old) | ((x != x) & (old != old)))",
-            false => "(x == old)",
-        };
+        let same = same(dtype, "x", "old");
         self.text.line(format!(
             "if ({} | ({same} & (place[c] {sooner} place[at]))) at = c;",
-            strictly(kind, dtype)
+            strictly(kind, dtype, "x", "old")
         ));
         self.text.line("}");
     }
@@ -110,7 +168,7 @@ impl Writer<'_> {
 /// The condition under which `x`, a later value, replaces `old`.
 fn better(kind: Extreme, last: bool, dtype: DType) -> String {
     if !last {
-        return strictly(kind, dtype);
+        return strictly(kind, dtype, "x", "old");
     }
     let sign = if kind == Extreme::Max { ">=" } else { "<=" };
     match dtype.is_float() {
@@ -120,10 +178,18 @@ fn better(kind: Extreme, last: bool, dtype: DType) -> String {
 }
 
 /// The condition under which `x` is more extreme than `old`.
-fn strictly(kind: Extreme, dtype: DType) -> String {
+fn strictly(kind: Extreme, dtype: DType, x: &str, old: &str) -> String {
     let sign = if kind == Extreme::Max { ">" } else { "<" };
     match dtype.is_float() {
-        true => format!("((x {sign} old) | ((x != x) & (old == old)))"),
-        false => format!("(x {sign} old)"),
+        true => format!("(({x} {sign} {old}) | (({x} != {x}) & ({old} == {old})))"),
+        false => format!("({x} {sign} {old})"),
+    }
+}
+
+/// The condition under which neither of two is more extreme.
+fn same(dtype: DType, x: &str, old: &str) -> String {
+    match dtype.is_float() {
+        true => format!("(({x} == {old}) | (({x} != {x}) & ({old} != {old})))"),
+        false => format!("({x} == {old})"),
     }
 }

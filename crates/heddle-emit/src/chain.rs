@@ -1,4 +1,5 @@
-//! Writes chains: at each point step after step, with local arrays between them.
+//! Writes chains: at each point step after step, with local arrays between them. Lanes that work on a point together have the arrays
+//! in memory that they share, those of one element in variables.
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{BufferKind, Chain, Operator, Share};
@@ -15,10 +16,15 @@ impl Writer<'_> {
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[]);
         self.has_points();
         self.open(&levels, &mut scalars, &[], &[]);
-        for step in &chain.steps {
+        let joined = self.is_joined();
+        if joined {
+            self.shared_rows(chain);
+        }
+        for (k, step) in chain.steps.iter().enumerate() {
             let out = step.body.store().buffer;
             let data = &self.program.buffers[out];
-            if matches!(data.kind, BufferKind::Row) {
+            let is_shared = joined && matches!(data.kind, BufferKind::Shared);
+            if data.kind.is_row() && !is_shared {
                 let (ty, len) = ((self.dialect.type_name)(data.dtype), self.size(data.len));
                 self.text
                     .line(format!("{ty} b{}[{}];", out.index(), bare(&len)));
@@ -26,6 +32,7 @@ impl Writer<'_> {
             let op = Operator {
                 axes: step.axes.clone(),
                 share: Share::One(0),
+                lanes: self.op.lanes,
                 grow: None,
                 body: step.body.clone(),
                 name: step.name.clone(),
@@ -41,7 +48,36 @@ impl Writer<'_> {
             };
             inner.body();
             self.text.line("}");
+            if is_shared && chain.is_exchanged(self.program, k) {
+                self.sync_lanes();
+            }
         }
         self.close(&levels);
+    }
+
+    /// Declares the first elements of the rows that the lanes of a group share. Behind the point before, each lane may still read
+    /// what others wrote.
+    fn shared_rows(&mut self, chain: &Chain) {
+        let (mut before, mut exchanged) = (0, false);
+        for (k, step) in chain.steps.iter().enumerate() {
+            let out = step.body.store().buffer;
+            let data = &self.program.buffers[out];
+            if let (BufferKind::Shared, Some(len)) =
+                (&data.kind, self.program.pool.as_int(data.len))
+            {
+                let first = match before {
+                    0 => String::new(),
+                    before => format!("groups * {before} + "),
+                };
+                let b = out.index();
+                self.text
+                    .line(format!("const int64_t b{b} = {first}group * {len};"));
+                before += len;
+                exchanged |= chain.is_exchanged(self.program, k);
+            }
+        }
+        if exchanged {
+            self.sync_lanes();
+        }
     }
 }

@@ -72,15 +72,21 @@ impl<'a> Writer<'a> {
         // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
-        self.text
-            .line(format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"));
+        self.text.line(match self.is_joined() {
+            true => format!("for (int64_t {k} = member; {k} < {depth}; {k} += members) {{"),
+            false => format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"),
+        });
         let (a, b) = (s.write(self.text, c.a.value), s.write(self.text, c.b.value));
         let product = combine(self.dialect, BinaryOp::Mul, c.dtype, &a, &b);
         let next = combine(self.dialect, BinaryOp::Add, c.dtype, &sum, &product);
         self.text.line(format!("{sum} = {};", bare(&next)));
         self.text.line("}");
+        let joined = combine(self.dialect, BinaryOp::Add, c.dtype, "a", "b");
+        self.join(&sum, ty, &joined);
+        self.open_store();
         let s = self.epilogue(c);
         self.store_finished(c, s);
+        self.close_store();
         self.close(&levels);
     }
 

@@ -54,7 +54,7 @@ impl Writer<'_> {
     ) {
         // Sums and products of 16-bit floats are rounded once, at the end.
         let dtype = computed(dtype);
-        let inner = self.levels(axes, &[], &[value], &[]);
+        let inner = self.reduced_levels(axes, value);
         let mut fold = Fold {
             op: fold_op(kind),
             dtype,
@@ -171,27 +171,44 @@ impl Writer<'_> {
     fn one_after_the_other(&mut self, fold: &Fold, scalars: &mut Scalars) {
         let ty = (self.dialect.type_name)(fold.dtype);
         self.text.line(format!("{ty} sum = {};", fold.neutral));
-        for &level in &fold.inner {
-            self.reduced(fold, level);
+        for (k, &level) in fold.inner.iter().enumerate() {
+            match k + 1 == fold.inner.len() && self.is_joined() {
+                true => self.reduced_from(fold, level, ["member", "members"]),
+                false => self.reduced(fold, level),
+            }
         }
         let value = scalars.write(self.text, fold.value);
         let sum = combine(self.dialect, fold.op, fold.dtype, "sum", &value);
         self.text.line(format!("sum = {};", bare(&sum)));
         fold.inner.iter().for_each(|_| self.text.line("}"));
+        let joined = combine(self.dialect, fold.op, fold.dtype, "a", "b");
+        self.join("sum", ty, &joined);
+        self.open_store();
         let offset = self.size(fold.store.offset);
         self.store(fold.store.buffer, &offset, "sum");
+        self.close_store();
     }
 
     /// Opens the loop over reduced axes.
     fn reduced(&mut self, fold: &Fold, level: Level) {
+        self.reduced_from(fold, level, ["0", "1"]);
+    }
+
+    /// The same from a place on, in steps.
+    fn reduced_from(&mut self, fold: &Fold, level: Level, [first, step]: [&str; 2]) {
         let extent = fold.sizes[level.first..=level.last].join(" * ");
         for &(outer, _) in &fold.axes[level.first..level.last] {
             self.text
                 .line(format!("const int64_t {} = 0;", name(outer)));
         }
         let v = name(fold.axes[level.last].0);
-        self.text
-            .line(format!("for (int64_t {v} = 0; {v} < {extent}; {v}++) {{"));
+        let next = match step {
+            "1" => format!("{v}++"),
+            _ => format!("{v} += {step}"),
+        };
+        self.text.line(format!(
+            "for (int64_t {v} = {first}; {v} < {extent}; {next}) {{"
+        ));
     }
 
     /// Partial results for neighbouring places of the innermost reduced axis, combined at the end.

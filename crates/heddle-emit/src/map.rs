@@ -17,7 +17,9 @@ impl Writer<'_> {
         self.open(&levels, &mut scalars, early, &[]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);
+        self.open_store();
         self.store(store.buffer, &offset, &value);
+        self.close_store();
         self.close(&levels);
     }
 }

@@ -49,6 +49,24 @@ impl Writer<'_> {
         values: &[ExprId],
         stores: &[ExprId],
     ) -> Vec<Level> {
+        let merges = self.dialect.lanes.is_none() || self.divides_points();
+        self.merged(merges, axes, split, values, stores)
+    }
+
+    /// The loops over reduced axes. Lanes that reduce a point together divide the innermost one, the longer the better.
+    pub fn reduced_levels(&self, axes: &[(Local, ExprId)], value: ExprId) -> Vec<Level> {
+        let merges = self.dialect.lanes.is_none() || self.is_joined();
+        self.merged(merges, axes, &[], &[value], &[])
+    }
+
+    fn merged(
+        &self,
+        merges: bool,
+        axes: &[(Local, ExprId)],
+        split: &[usize],
+        values: &[ExprId],
+        stores: &[ExprId],
+    ) -> Vec<Level> {
         let program = self.program;
         let mut levels = vec![];
         let mut last = axes.len();
@@ -57,7 +75,7 @@ impl Writer<'_> {
             let mut extent = Step::size(program, axes[inner].1);
             while let (Some(outer), Some(size)) = (first.checked_sub(1), &extent)
                 && !split.contains(&first)
-                && self.dialect.lanes.is_none()
+                && merges
                 && together(program, axes[outer].0, axes[inner].0, size, values, stores)
             {
                 extent = Step::size(program, axes[outer].1).and_then(|s| s.times(size));
@@ -123,6 +141,11 @@ impl Writer<'_> {
         inner: &[Local],
     ) {
         let polled = self.polled(levels);
+        if self.op.axes.is_empty() && self.is_joined() && !self.in_chain {
+            self.text
+                .line("const bool some = group == 0, holds = some && member == 0;");
+            self.text.line("(void)some;");
+        }
         for (k, &level) in levels.iter().enumerate() {
             let axes = levels[k..].iter().flat_map(|l| l.first..=l.last);
             let own = axes.map(|axis| self.op.axes[axis].0);
@@ -130,15 +153,22 @@ impl Writer<'_> {
             scalars.hoist(self.text, roots, &varying, &self.op.body);
             let (from, to) = self.level(level);
             let v = name(self.op.axes[level.last].0);
-            self.text.line(match &self.dialect.lanes {
+            let innermost = level.last + 1 == self.op.axes.len();
+            let divided = innermost && self.divides_points();
+            let innermost = innermost && !self.in_chain;
+            match &self.dialect.lanes {
+                Some(_) if innermost && self.is_joined() => self.rounds(&v, &from, &to),
                 // Lanes split the innermost loop.
-                Some(Lanes { index, count })
-                    if level.last + 1 == self.op.axes.len() && !self.in_chain =>
-                {
-                    format!("for (int64_t {v} = {from} + {index}; {v} < {to}; {v} += {count}) {{")
-                }
-                _ => format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"),
-            });
+                Some(Lanes { index, count }) if innermost => self.text.line(format!(
+                    "for (int64_t {v} = {from} + {index}; {v} < {to}; {v} += {count}) {{"
+                )),
+                _ if divided => self.text.line(format!(
+                    "for (int64_t {v} = member; {v} < {to}; {v} += members) {{"
+                )),
+                _ => self
+                    .text
+                    .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{")),
+            }
             if let Some((_, rarely)) = polled.filter(|p| p.0 == k) {
                 match rarely {
                     1 => self.poll(),
@@ -149,6 +179,19 @@ impl Writer<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Opens the loop over points that groups of lanes take. All lanes go round equally often, since they exchange values within: those
+    /// for whom no point is left compute the last one again.
+    fn rounds(&mut self, v: &str, from: &str, to: &str) {
+        for line in [
+            format!("for (int64_t round = {from}; round < {to}; round += groups) {{"),
+            format!("const bool some = round + group < {to}, holds = some && member == 0;"),
+            format!("const int64_t {v} = some ? round + group : {to} - 1;"),
+            "(void)some;".into(),
+        ] {
+            self.text.line(line);
         }
     }
 

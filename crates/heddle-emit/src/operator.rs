@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Grid, Local, LocalKind, Operator, OperatorId, Share, Split, UProgram,
+    Body, Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Operator, OperatorId, Share, Split,
+    UProgram,
 };
 use heddle_uprogram::{Expr, ExprId};
 
-use crate::dialect::Dialect;
-use crate::scalar::{Scalars, bare, name, stored};
+use crate::dialect::{self as target, Dialect};
+use crate::scalar::{Scalars, bare, element, name, stored};
 use crate::text::Text;
 
 /// The arguments of an operator's function besides the environment.
@@ -34,7 +35,7 @@ impl Arguments {
             .chain(op.axes.iter().map(|a| a.1));
         for expr in exprs {
             program.pool.walk(expr, &mut |_, e| match e {
-                Expr::Load(b, _) if matches!(program.buffers[b].kind, BufferKind::Row) => {}
+                Expr::Load(b, _) if program.buffers[b].kind.is_row() => {}
                 Expr::Load(b, _) => drop(args.buffers.insert(b)),
                 Expr::Local(l)
                     if !matches!(program.locals[l].kind, LocalKind::Axis | LocalKind::Sum) =>
@@ -212,8 +213,102 @@ impl Writer<'_> {
                 .text
                 .line(format!("if (worker != {unit} % workers) return;")),
         }
-        if let (Some(lanes), true) = (&self.dialect.lanes, self.op.axes.is_empty()) {
-            self.text.line(format!("if ({} != 0) return;", lanes.index));
+        self.groups();
+    }
+
+    /// True if lanes work on a point together.
+    pub fn is_joined(&self) -> bool {
+        self.dialect.lanes.is_some() && self.op.lanes != Lanes::Apart
+    }
+
+    /// This lane's group, which works on a point, its place there, and the numbers of both.
+    fn groups(&mut self) {
+        let Some(target::Lanes { index, count }) = &self.dialect.lanes else {
+            return;
+        };
+        let (groups, members) = match self.op.lanes {
+            Lanes::Apart if self.op.axes.is_empty() => {
+                return self.text.line(format!("if ({index} != 0) return;"));
+            }
+            Lanes::Apart => return,
+            Lanes::Warp(lanes) => (
+                format!("groups = {count} / {lanes}, group = {index} / {lanes}"),
+                format!("members = {lanes}, member = {index} % {lanes}"),
+            ),
+            Lanes::Unit(points) => (
+                format!("groups = {points}, group = {index} % {points}"),
+                format!("members = {count} / {points}, member = {index} / {points}"),
+            ),
+        };
+        self.text.line(format!("const int64_t {groups};"));
+        self.text.line(format!("const int64_t {members};"));
+        self.text.line("(void)groups, (void)group;");
+        if let Lanes::Unit(_) = self.op.lanes {
+            self.text
+                .line("int64_t turn = 0; /* of the memory for partial results */");
+            // The operator before may have partial results there.
+            self.text.line(self.dialect.unit_sync);
+        }
+    }
+
+    /// Combines the partial results that the lanes of a point have in a variable; each gets the result. `joined` is the operation
+    /// on `a` and `b`.
+    pub fn join(&mut self, variable: &str, ty: &str, joined: &str) {
+        let over = match self.op.lanes {
+            Lanes::Apart => return,
+            Lanes::Warp(lanes) => format!("heddle_over_warp<{lanes}>({variable}"),
+            Lanes::Unit(points) => format!("heddle_over_unit<{points}>({variable}, turn"),
+        };
+        self.text.line("{");
+        self.text.line("HEDDLE_HERE;");
+        self.text.line(format!(
+            "{variable} = {over}, []({ty} a, {ty} b) -> {ty} {{ return {}; }});",
+            bare(joined)
+        ));
+        self.text.line("}");
+    }
+
+    /// Do the lanes of a point divide the points of this step?
+    pub fn divides_points(&self) -> bool {
+        let to = &self.program.buffers[self.op.body.store().buffer].kind;
+        let has_points = matches!(self.op.body, Body::Map { .. }) && !self.op.axes.is_empty();
+        self.in_chain && self.is_joined() && has_points && !matches!(to, BufferKind::Row)
+    }
+
+    /// The condition under which a lane stores what it has computed at a point, if not all do: one lane of a point alone, and none
+    /// outside of rows if its group has no point. In a row that is a variable of each lane all store.
+    fn storing(&self) -> Option<&'static str> {
+        let to = &self.program.buffers[self.op.body.store().buffer].kind;
+        match to {
+            _ if !self.is_joined() => None,
+            BufferKind::Row => None,
+            BufferKind::Shared if self.divides_points() => None,
+            BufferKind::Shared => Some("member == 0"),
+            _ if self.divides_points() => Some("some"),
+            _ => Some("holds"),
+        }
+    }
+
+    /// Begins the store of what lanes have computed at a point.
+    pub fn open_store(&mut self) {
+        if let Some(condition) = self.storing() {
+            self.text.line(format!("if ({condition}) {{"));
+        }
+    }
+
+    /// Ends it.
+    pub fn close_store(&mut self) {
+        if self.storing().is_some() {
+            self.text.line("}");
+        }
+    }
+
+    /// A barrier of the lanes of a point.
+    pub fn sync_lanes(&mut self) {
+        match self.op.lanes {
+            Lanes::Apart => {}
+            Lanes::Warp(_) => self.text.line("HEDDLE_WARP_SYNC;"),
+            Lanes::Unit(_) => self.text.line(self.dialect.unit_sync),
         }
     }
 
@@ -290,9 +385,8 @@ impl Writer<'_> {
     /// Writes an element.
     pub fn store(&mut self, buffer: Buffer, offset: &str, value: &str) {
         self.text.line(format!(
-            "b{}[{}] = {};",
-            buffer.index(),
-            bare(offset),
+            "{} = {};",
+            element(self.program, self.dialect, buffer, offset),
             stored(self.program.buffers[buffer].dtype, value)
         ));
     }

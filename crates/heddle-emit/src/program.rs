@@ -237,7 +237,7 @@ impl Writer<'_> {
                         format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
                     )
                 }
-                BufferKind::Row => continue,
+                BufferKind::Row | BufferKind::Shared => continue,
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),
                 _ => {

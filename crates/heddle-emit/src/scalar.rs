@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
-use heddle_uprogram::program::{Body, Buffer, Local, UProgram};
+use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::Dialect;
@@ -136,7 +136,7 @@ impl<'p> Scalars<'p> {
             Expr::Num(..) | Expr::Local(_) => unreachable!("leaves are written by `write`"),
             Expr::Load(buffer, offset) => {
                 let offset = self.write(text, offset);
-                let place = format!("b{}[{}]", heddle_ir::Entity::index(buffer), bare(&offset));
+                let place = element(self.program, self.dialect, buffer, &offset);
                 loaded(self.program.buffers[buffer].dtype, place)
             }
             Expr::Unary(op, dtype, a) => {
@@ -205,6 +205,20 @@ impl<'p> Scalars<'p> {
     fn fresh(&mut self) -> String {
         self.next += 1;
         format!("t{}", self.next)
+    }
+}
+
+/// An element of a buffer. A row that lanes share is a part of the memory of all of them, from `b…` on.
+pub fn element(program: &UProgram, dialect: &Dialect, buffer: Buffer, offset: &str) -> String {
+    let (b, data) = (heddle_ir::Entity::index(buffer), &program.buffers[buffer]);
+    match data.kind {
+        BufferKind::Shared if dialect.lanes.is_some() => {
+            format!(
+                "heddle_row<{}>(b{b} + {offset})",
+                (dialect.type_name)(data.dtype)
+            )
+        }
+        _ => format!("b{b}[{}]", bare(offset)),
     }
 }
 

@@ -41,8 +41,8 @@ pub use cause::Cause;
 pub use expected::Expected;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, Port, ProcedureId,
-    Share, Split, Stmt, Store, UProgram,
+    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, Port,
+    ProcedureId, Share, Split, Stmt, Store, UProgram,
 };
 use in_place::InPlace;
 
@@ -430,6 +430,7 @@ impl Lowerer<'_> {
         let op = Operator {
             axes,
             share,
+            lanes: Lanes::Apart,
             grow,
             body,
             name: self.name.clone(),

@@ -2,7 +2,9 @@
 
 use crate::host::HOST;
 use crate::kernel::loops;
-use crate::{Arithmetic, Cost, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs};
+use crate::{
+    Arithmetic, Cost, Exchange, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs,
+};
 
 impl Machine {
     /// NVIDIA H100 SXM5: 132 multiprocessors with one resident block of 256 threads each. Peak figures are from the "NVIDIA
@@ -74,6 +76,10 @@ impl Machine {
                 one_to_one_ns: 800.0,
                 resize_ns: None,
             },
+            exchange: Some(Exchange {
+                warp: 64,
+                ..SHUFFLES
+            }),
             pieces: None,
             start_ns: 20.0,
             kernels: vec![loops()],
@@ -92,6 +98,16 @@ impl Machine {
 const COALESCED: Streams = Streams {
     run_bytes: 128.0,
     short_run: 1.0,
+};
+
+/// Public microbenchmarks of Hopper: a shuffle takes about 25 cycles, an access to shared memory about 30. A kernel has 48 KiB of shared
+/// memory without asking for more; the rest of it holds partial results.
+const SHUFFLES: Exchange = Exchange {
+    warp: 32,
+    shuffle_ns: 14.0,
+    shared_ns: 17.0,
+    shared_bytes: 24 << 10,
+    sector_bytes: 32.0,
 };
 
 const KIB: f64 = 1024.0;
@@ -149,6 +165,7 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             one_to_one_ns: 700.0,
             resize_ns: None,
         },
+        exchange: Some(SHUFFLES),
         pieces: None,
         start_ns: 20.0,
         kernels: vec![loops()],

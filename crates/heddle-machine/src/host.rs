@@ -95,6 +95,7 @@ impl Processor {
             },
             remote_read_rate: REMOTE_READ_RATE,
             syncs: SYNCS,
+            exchange: None,
             pieces: Some(self.pieces()),
             start_ns: 5.0,
             kernels: vector_kernels(self.vector_bytes),

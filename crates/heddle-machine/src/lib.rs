@@ -10,6 +10,7 @@
 //! [`Machine::bsp_tiles`]. [`Machine::named`] finds all of them by name.
 
 mod arithmetic;
+mod exchange;
 mod gpus;
 mod host;
 mod kernel;
@@ -20,6 +21,7 @@ mod sync;
 mod tiles;
 
 pub use arithmetic::{Arithmetic, Class, Scalar};
+pub use exchange::Exchange;
 pub use kernel::{Family, Kernel, Layout, Tile};
 pub use level::{Level, LevelKind};
 pub use memory::{Memory, SharedBy};
@@ -46,6 +48,8 @@ pub struct Machine {
     pub remote_read_rate: f64,
     /// Costs of synchronisation.
     pub syncs: Syncs,
+    /// Values that the lanes of a unit exchange within an operator; `None` where a unit is one thread.
+    pub exchange: Option<Exchange>,
     /// Shares in pieces; `None` where shares are fixed.
     pub pieces: Option<Pieces>,
     /// Start of an operator by a unit: call, share bounds, first iteration. Nanoseconds.
@@ -107,8 +111,19 @@ impl Machine {
                 LevelKind::All => units,
             };
         }
+        if let Some(exchange) = &mut self.exchange {
+            exchange.warp = exchange.warp.min(whole_power(lanes));
+        }
         self.limits.resident_units = self.limits.resident_units.max(units);
         self.limits.lanes = self.limits.lanes.max(lanes);
+        self
+    }
+
+    /// The same machine with warps of so many lanes, of which a power of two that divides them exchange values.
+    pub fn with_warp(mut self, lanes: usize) -> Self {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.warp = exchange.warp.min(whole_power(lanes));
+        }
         self
     }
 
@@ -246,6 +261,11 @@ impl Machine {
         let sharers = units.min(self.sharers(memory)).max(1);
         (own * sharers as f64).min(whole).max(own)
     }
+}
+
+/// The largest power of two that divides a number.
+fn whole_power(n: usize) -> usize {
+    1 << n.max(1).trailing_zeros()
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ impl Machine {
                 one_to_one_ns: 115.0,
                 resize_ns: None,
             },
+            exchange: None,
             pieces: None,
             start_ns: 20.0,
             kernels: vec![loops()],

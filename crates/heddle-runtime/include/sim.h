@@ -693,6 +693,7 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define HEDDLE_UNIT_SYNC ((void)heddle_sim::unit_or(0, __LINE__, __func__))
 #define heddle_unit_or(value) heddle_sim::unit_or((value), __LINE__, __func__)
 #define heddle_named_sync(id, count) heddle_sim::named_sync((id), (uint32_t)(count), __LINE__, __func__)
+#define HEDDLE_WARP_SYNC ((void)heddle_sim::any(false))
 #define heddle_warp ((int64_t)heddle_sim::grid->warp)
 #define heddle_warp_any(value) heddle_sim::any(value)
 #define heddle_warp_all(value) heddle_sim::all(value)

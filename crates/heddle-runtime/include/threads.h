@@ -154,6 +154,7 @@ static uint64_t clock() {
 #define HEDDLE_UNIT_SYNC ((void)heddle_unit_or(0))
 #define heddle_named_sync(id, count)                                                               \
   ((void)heddle_sim::block().named[(id) % heddle_sim::MOST_NAMED].meet((uint32_t)(count), 0))
+#define HEDDLE_WARP_SYNC ((void)heddle_sim::count(false))
 #define heddle_warp ((int64_t)heddle_sim::grid.warp)
 #define heddle_warp_any(value) (heddle_sim::count(value) > 0)
 #define heddle_warp_all(value) (heddle_sim::count(value) == heddle_sim::warp_lanes())

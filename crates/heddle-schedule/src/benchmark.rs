@@ -35,7 +35,7 @@ pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
     for id in program.buffers.keys() {
         let data = &mut bench.buffers[id];
         data.procedure = None;
-        if !matches!(data.kind, BufferKind::Own | BufferKind::Row) {
+        if !matches!(data.kind, BufferKind::Own) && !data.kind.is_row() {
             data.kind = BufferKind::Scratch;
             data.len = if used(id) { data.len } else { nothing };
         }

@@ -47,6 +47,11 @@ fn loaded(machine: &Machine, program: &UProgram, op: &Operator, load: &Load) -> 
     machine.start_ns + compute.max(costs.memory(load))
 }
 
+/// The time of a unit for one place of the reduced axes of one point, all its lanes at work.
+pub(super) fn place_ns(machine: &Machine, program: &UProgram, op: &Operator) -> f64 {
+    Costs::new(machine, program, op).point()
+}
+
 /// The time of a part of each share, such as a tenth, as an operator of its own.
 pub(super) fn time_of_part(
     machine: &Machine,

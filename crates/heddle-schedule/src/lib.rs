@@ -30,6 +30,7 @@ mod effects;
 mod fork_calls;
 pub mod fuse;
 mod independent_parts;
+mod join_lanes;
 mod latency;
 mod linear;
 mod memo;
@@ -62,6 +63,7 @@ pub use cost::time;
 pub use cut_shares::cut_shares;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
+pub use join_lanes::{join_lanes, join_lanes_of};
 pub use latency::Latency;
 pub use merge_variables::merge_variables;
 pub use order_waves::order_waves;
@@ -148,6 +150,11 @@ pub const PASSES: &[Pass] = &[
         name: "cut_shares",
         about: "cut long shares into pieces, which workers take from each other",
         run: cut_shares,
+    },
+    Pass {
+        name: "join_lanes",
+        about: "let lanes of a unit work on a point together where points are few",
+        run: |program, latency| join_lanes(program, latency.machine()),
     },
     Pass {
         name: "plan_memory",

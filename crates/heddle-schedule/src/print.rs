@@ -19,8 +19,8 @@ use heddle_machine::Machine;
 use crate::{time, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, BufferKind, CallId, Candidate, Grid, Local, LocalKind, Operator, OperatorId, Share,
-    Split, Stmt, Sync, UProgram, Units,
+    Body, BufferKind, CallId, Candidate, Grid, Lanes, Local, LocalKind, Operator, OperatorId,
+    Share, Split, Stmt, Sync, UProgram, Units,
 };
 
 /// Longer expressions are truncated.
@@ -74,6 +74,7 @@ impl Printer<'_> {
                 BufferKind::Segment => "segment",
                 BufferKind::Own => "own",
                 BufferKind::Row => "row",
+                BufferKind::Shared => "shared",
                 BufferKind::Param => "param",
             };
             let (len, dtype) = (self.expr(data.len), data.dtype.name());
@@ -101,7 +102,7 @@ impl Printer<'_> {
         if !op.body.axes().is_empty() {
             let _ = write!(text, " over [{}]", self.axes(op.body.axes()));
         }
-        let share = self.share(op, op.share);
+        let share = self.share(op, op.share) + &lanes(op.lanes);
         let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
         let is_chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         let time = match candidates.iter().find(is_chosen) {
@@ -343,6 +344,16 @@ impl Printer<'_> {
         if closed {
             out.push(')');
         }
+    }
+}
+
+/// The lanes of a point, if there are several.
+fn lanes(lanes: Lanes) -> String {
+    match lanes {
+        Lanes::Apart => String::new(),
+        Lanes::Warp(lanes) => format!(", {lanes} lanes a point"),
+        Lanes::Unit(1) => ", all lanes on a point".into(),
+        Lanes::Unit(points) => format!(", all lanes on {points} points"),
     }
 }
 

@@ -29,8 +29,8 @@ use crate::total::total;
 use heddle_uprogram::contract::{Access, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{
-    Body, BufferData, BufferKind, Candidate, Local, LocalData, LocalKind, Operator, OperatorId,
-    Share, Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, BufferData, BufferKind, Candidate, Lanes, Local, LocalData, LocalKind, Operator,
+    OperatorId, Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
 /// Splits depths in the program's own body where that pays, and records the candidates of the
@@ -167,6 +167,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     let sums = Operator {
         axes: [&[(axis, size)], op.axes.as_slice()].concat(),
         share,
+        lanes: Lanes::Apart,
         grow: None,
         body: part_of(program, &op.body, &depth, (axis, parts), store),
         name: op.name.clone(),

@@ -146,8 +146,7 @@ impl Walk<'_> {
         let own = |b: &&Buffer| {
             let data = &self.program.buffers[**b];
             // A row is a variable of one operator.
-            !matches!(data.kind, BufferKind::Row)
-                && data.procedure.is_some_and(|p| self.cycle.contains(&p))
+            !data.kind.is_row() && data.procedure.is_some_and(|p| self.cycle.contains(&p))
         };
         slot.buffers.extend(live.buffers.iter().filter(own));
     }

@@ -63,7 +63,8 @@ typedef unsigned long long uint64_t;
 #define heddle_unit_or(value) __syncthreads_or(value)
 #define heddle_named_sync(id, count)                                                               \
   asm volatile("bar.sync %0, %1;" : : "r"((int32_t)(id)), "r"((int32_t)(count)) : "memory")
-/* Of a warp, whose lanes all take part: their number, a vote, another lane's value. */
+/* Of a warp, whose lanes all take part: a barrier, their number, a vote, another lane's value. */
+#define HEDDLE_WARP_SYNC __syncwarp()
 #define heddle_warp 32
 #define heddle_warp_any(value) __any_sync(0xffffffffu, (value))
 #define heddle_warp_all(value) __all_sync(0xffffffffu, (value))

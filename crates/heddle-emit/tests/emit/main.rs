@@ -12,6 +12,7 @@ mod growth;
 mod harness;
 mod hosted;
 mod interface;
+mod lanes;
 mod math;
 mod measured;
 mod pieces;

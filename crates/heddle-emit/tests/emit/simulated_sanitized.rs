@@ -36,7 +36,8 @@ fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
 fn case(name: &str) -> Case {
     let (_, text) = PROGRAMS.iter().find(|p| p.0 == name).expect("a program");
     let (module, inputs) = drawn(name, text, 6, 1);
-    let case = Case::simulated(name, module, &inputs, GRID.blocks as usize);
+    let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
+    let case = Case::simulated_in(name, module, &inputs, grid);
     case.unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -90,7 +91,8 @@ fn missing_barriers_are_races() {
     for blocks in [3, 1] {
         let grid = Grid { blocks, ..GRID };
         let (module, inputs) = drawn("products", PRODUCTS, 1, 1);
-        let case = Case::simulated("products", module, &inputs, blocks as usize);
+        let grid_of = [blocks, GRID.threads].map(|n| n as usize);
+        let case = Case::simulated_in("products", module, &inputs, grid_of);
         let mut case = case.expect("it is compiled");
         let at = case
             .source

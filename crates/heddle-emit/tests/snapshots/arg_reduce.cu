@@ -5,36 +5,41 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   if (from >= to) return;
-  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+  for (int64_t round = from; round < to; round += groups) {
+    const bool some = round + group < to, holds = some && member == 0;
+    const int64_t v0 = some ? round + group : to - 1;
+    (void)some;
     if (v0 % 32 == 0) {
     }
     int64_t b3[1];
     {
-      int32_t place[1]; float best[1];
-      const int64_t width = 64 < 1 ? 64 : 1;
-      for (int64_t c = 0; c < width; c++) {
-        const int64_t v1 = c;
-        best[c] = b0[(v0 * 64) + v1], place[c] = c;
+      float best = (-INFINITY); int32_t place = INT32_MAX;
+      for (int64_t v1 = member; v1 < 64; v1 += members) {
+        const float x = b0[(v0 * 64) + v1], old = best;
+        const int take = ((x > old) | ((x != x) & (old == old))) | (place == INT32_MAX);
+        best = take ? x : old;
+        place = take ? (int32_t)v1 : place;
       }
-      for (int64_t first = 1; first < 64; first += 1) {
-        for (int64_t c = 0; c < 1; c++) {
-          const int64_t v1 = first + c;
-          const float x = b0[(v0 * 64) + v1];
-          const float old = best[c]; const int take = ((x > old) | ((x != x) & (old == old)));
-          best[c] = take ? x : old;
-          place[c] = take ? (int32_t)(first + c) : place[c];
-        }
+      const float own = best;
+      {
+        HEDDLE_HERE;
+        best = heddle_over_warp<16>(best, [](float a, float b) -> float { return ((b > a) | ((b != b) & (a == a))) ? b : a; });
       }
-      int64_t at = 0;
-      for (int64_t c = 1; c < width; c++) {
-        const float x = best[c], old = best[at];
-        if (((x > old) | ((x != x) & (old == old))) | (((x == old) | ((x != x) & (old != old))) & (place[c] < place[at]))) at = c;
+      place = ((own == best) | ((own != own) & (best != best))) ? place : (int32_t)INT32_MAX;
+      {
+        HEDDLE_HERE;
+        place = heddle_over_warp<16>(place, [](int32_t a, int32_t b) -> int32_t { return b < a ? b : a; });
       }
-      b3[0] = place[at];
+      b3[0] = place;
     }
     {
-      b2[v0] = b3[0];
+      if (holds) {
+        b2[v0] = b3[0];
+      }
     }
   }
 }

@@ -11,15 +11,27 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(4, 1, row + 1, along);
   const int64_t from_across = heddle_share(64, 1, column, across);
   const int64_t to_across = heddle_share(64, 1, column + 1, across);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   for (int64_t v1 = from; v1 < to; v1++) {
-    for (int64_t v2 = from_across + heddle_lane; v2 < to_across; v2 += heddle_lanes) {
+    for (int64_t round = from_across; round < to_across; round += groups) {
+      const bool some = round + group < to_across, holds = some && member == 0;
+      const int64_t v2 = some ? round + group : to_across - 1;
+      (void)some;
       if (v2 % 32 == 0) {
       }
       float v4 = 0;
-      for (int64_t v3 = 0; v3 < 64; v3++) {
+      for (int64_t v3 = member; v3 < 64; v3 += members) {
         v4 = v4 + (b0[(v1 * 64) + v3] * b1[(v3 * 64) + v2]);
       }
-      b5[(v1 * 64) + v2] = v4;
+      {
+        HEDDLE_HERE;
+        v4 = heddle_over_warp<16>(v4, [](float a, float b) -> float { return a + b; });
+      }
+      if (holds) {
+        b5[(v1 * 64) + v2] = v4;
+      }
     }
   }
 }

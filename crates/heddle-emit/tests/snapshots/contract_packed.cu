@@ -11,15 +11,27 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(8, 1, row + 1, along);
   const int64_t from_across = heddle_share(48, 1, column, across);
   const int64_t to_across = heddle_share(48, 1, column + 1, across);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   for (int64_t v0 = from; v0 < to; v0++) {
-    for (int64_t v1 = from_across + heddle_lane; v1 < to_across; v1 += heddle_lanes) {
+    for (int64_t round = from_across; round < to_across; round += groups) {
+      const bool some = round + group < to_across, holds = some && member == 0;
+      const int64_t v1 = some ? round + group : to_across - 1;
+      (void)some;
       if (v1 % 32 == 0) {
       }
       float v3 = 0;
-      for (int64_t v2 = 0; v2 < 64; v2++) {
+      for (int64_t v2 = member; v2 < 64; v2 += members) {
         v3 = v3 + (b0[(v0 * 64) + v2] * b1[(v2 * 48) + v1]);
       }
-      b3[(v0 * 48) + v1] = heddle_tanh_f32(v3);
+      {
+        HEDDLE_HERE;
+        v3 = heddle_over_warp<16>(v3, [](float a, float b) -> float { return a + b; });
+      }
+      if (holds) {
+        b3[(v0 * 48) + v1] = heddle_tanh_f32(v3);
+      }
     }
   }
 }

@@ -25,15 +25,27 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   for (int64_t block = 0; block < 256; block += 64) {
-    for (int64_t v2 = block + from + heddle_lane; v2 < block + to; v2 += heddle_lanes) {
+    for (int64_t round = block + from; round < block + to; round += groups) {
+      const bool some = round + group < block + to, holds = some && member == 0;
+      const int64_t v2 = some ? round + group : block + to - 1;
+      (void)some;
       if (v2 % 32 == 0) {
       }
       float v4 = 0;
-      for (int64_t v3 = 0; v3 < 64; v3++) {
+      for (int64_t v3 = member; v3 < 64; v3 += members) {
         v4 = v4 + (b0[(heddle_at(env, 2, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
       }
-      b7[v2] = v4;
+      {
+        HEDDLE_HERE;
+        v4 = heddle_over_warp<16>(v4, [](float a, float b) -> float { return a + b; });
+      }
+      if (holds) {
+        b7[v2] = v4;
+      }
     }
   }
 }
@@ -43,15 +55,27 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   for (int64_t block = 0; block < 256; block += 64) {
-    for (int64_t v2 = block + from + heddle_lane; v2 < block + to; v2 += heddle_lanes) {
+    for (int64_t round = block + from; round < block + to; round += groups) {
+      const bool some = round + group < block + to, holds = some && member == 0;
+      const int64_t v2 = some ? round + group : block + to - 1;
+      (void)some;
       if (v2 % 32 == 0) {
       }
       float v5 = 0;
-      for (int64_t v3 = 0; v3 < 64; v3++) {
+      for (int64_t v3 = member; v3 < 64; v3 += members) {
         v5 = v5 + (b5[v3] * b2[(v3 * 256) + v2]);
       }
-      b9[v2] = (b7[v2] + v5) + b3[v2];
+      {
+        HEDDLE_HERE;
+        v5 = heddle_over_warp<16>(v5, [](float a, float b) -> float { return a + b; });
+      }
+      if (holds) {
+        b9[v2] = (b7[v2] + v5) + b3[v2];
+      }
     }
   }
 }

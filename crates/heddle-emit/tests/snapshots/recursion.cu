@@ -22,19 +22,29 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  if (heddle_lane != 0) return;
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
+  (void)groups, (void)group;
+  const bool some = group == 0, holds = some && member == 0;
+  (void)some;
   float b10[1];
   {
     float sum = 0;
-    for (int64_t v3 = 0; v3 < 64; v3++) {
+    for (int64_t v3 = member; v3 < 64; v3 += members) {
       sum = sum + b4[v3];
+    }
+    {
+      HEDDLE_HERE;
+      sum = heddle_over_warp<32>(sum, [](float a, float b) -> float { return a + b; });
     }
     b10[0] = sum;
   }
   {
     const float t1 = b10[0];
-    for (int64_t v3 = 0; v3 < 64; v3++) {
-      b6[v3] = b4[v3] - t1;
+    for (int64_t v3 = member; v3 < 64; v3 += members) {
+      if (some) {
+        b6[v3] = b4[v3] - t1;
+      }
     }
   }
 }

@@ -5,15 +5,27 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
+  const int64_t members = 16, member = heddle_lane % 16;
+  (void)groups, (void)group;
   if (from >= to) return;
-  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+  for (int64_t round = from; round < to; round += groups) {
+    const bool some = round + group < to, holds = some && member == 0;
+    const int64_t v0 = some ? round + group : to - 1;
+    (void)some;
     if (v0 % 32 == 0) {
     }
     float sum = 0;
-    for (int64_t v1 = 0; v1 < 64; v1++) {
+    for (int64_t v1 = member; v1 < 64; v1 += members) {
       sum = sum + b0[(v0 * 64) + v1];
     }
-    b3[v0] = sum;
+    {
+      HEDDLE_HERE;
+      sum = heddle_over_warp<16>(sum, [](float a, float b) -> float { return a + b; });
+    }
+    if (holds) {
+      b3[v0] = sum;
+    }
   }
 }
 
@@ -22,15 +34,27 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
+  (void)groups, (void)group;
   if (from >= to) return;
-  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+  for (int64_t round = from; round < to; round += groups) {
+    const bool some = round + group < to, holds = some && member == 0;
+    const int64_t v0 = some ? round + group : to - 1;
+    (void)some;
     if (v0 % 32 == 0) {
     }
     float sum = (-INFINITY);
-    for (int64_t v1 = 0; v1 < 64; v1++) {
+    for (int64_t v1 = member; v1 < 64; v1 += members) {
       sum = heddle_max_f32(sum, b0[(v1 * 64) + v0]);
     }
-    b4[v0] = sum;
+    {
+      HEDDLE_HERE;
+      sum = heddle_over_warp<32>(sum, [](float a, float b) -> float { return heddle_max_f32(a, b); });
+    }
+    if (holds) {
+      b4[v0] = sum;
+    }
   }
 }
 

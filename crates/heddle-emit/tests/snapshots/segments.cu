@@ -5,20 +5,34 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = 4, group = heddle_lane % 4;
+  const int64_t members = heddle_lanes / 4, member = heddle_lane / 4;
+  (void)groups, (void)group;
+  int64_t turn = 0; /* of the memory for partial results */
+  HEDDLE_UNIT_SYNC;
   if (from >= to) return;
   if (v1 - 1 <= 0) return;
   for (int64_t v2 = 0; v2 < (v1 - 1); v2++) {
-    for (int64_t v3 = from + heddle_lane; v3 < to; v3 += heddle_lanes) {
+    for (int64_t round = from; round < to; round += groups) {
+      const bool some = round + group < to, holds = some && member == 0;
+      const int64_t v3 = some ? round + group : to - 1;
+      (void)some;
       if (v3 % 32 == 0) {
       }
       const int64_t t1 = b2[v2 + 1];
       const int64_t t2 = b2[v2];
       const int64_t t3 = heddle_at(env, 0, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
       float sum = 0;
-      for (int64_t v4 = 0; v4 < t3; v4++) {
+      for (int64_t v4 = member; v4 < t3; v4 += members) {
         sum = sum + b0[((t2 + v4) * 64) + v3];
       }
-      b5[(v2 * 64) + v3] = sum;
+      {
+        HEDDLE_HERE;
+        sum = heddle_over_unit<4>(sum, turn, [](float a, float b) -> float { return a + b; });
+      }
+      if (holds) {
+        b5[(v2 * 64) + v3] = sum;
+      }
     }
   }
 }
@@ -27,18 +41,30 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  const int64_t groups = heddle_lanes / 8, group = heddle_lane / 8;
+  const int64_t members = 8, member = heddle_lane % 8;
+  (void)groups, (void)group;
   if (v1 - 1 <= 0) return;
-  for (int64_t v2 = 0 + heddle_lane; v2 < (v1 - 1); v2 += heddle_lanes) {
+  for (int64_t round = 0; round < (v1 - 1); round += groups) {
+    const bool some = round + group < (v1 - 1), holds = some && member == 0;
+    const int64_t v2 = some ? round + group : (v1 - 1) - 1;
+    (void)some;
     if (v2 % 32 == 0) {
     }
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
     const int64_t t3 = heddle_at(env, 1, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
     float sum = (-INFINITY);
-    for (int64_t v3 = 0; v3 < t3; v3++) {
+    for (int64_t v3 = member; v3 < t3; v3 += members) {
       sum = heddle_max_f32(sum, b1[t2 + v3]);
     }
-    b6[v2] = sum;
+    {
+      HEDDLE_HERE;
+      sum = heddle_over_warp<8>(sum, [](float a, float b) -> float { return heddle_max_f32(a, b); });
+    }
+    if (holds) {
+      b6[v2] = sum;
+    }
   }
 }
 

@@ -5,37 +5,53 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
+  (void)groups, (void)group;
   if (from >= to) return;
-  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+  for (int64_t round = from; round < to; round += groups) {
+    const bool some = round + group < to, holds = some && member == 0;
+    const int64_t v0 = some ? round + group : to - 1;
+    (void)some;
     if (v0 % 8 == 0) {
     }
+    const int64_t b8 = group * 256;
     float b5[1];
     {
       float sum = (-INFINITY);
-      for (int64_t v1 = 0; v1 < 256; v1++) {
+      for (int64_t v1 = member; v1 < 256; v1 += members) {
         sum = heddle_max_f32(sum, b0[(v0 * 256) + v1]);
+      }
+      {
+        HEDDLE_HERE;
+        sum = heddle_over_warp<32>(sum, [](float a, float b) -> float { return heddle_max_f32(a, b); });
       }
       b5[0] = sum;
     }
-    float b6[256];
     {
       const float t1 = b5[0];
-      for (int64_t v1 = 0; v1 < 256; v1++) {
-        b6[v1] = heddle_exp_f32(b0[(v0 * 256) + v1] - t1);
+      for (int64_t v1 = member; v1 < 256; v1 += members) {
+        heddle_row<float>(b8 + v1) = heddle_exp_f32(b0[(v0 * 256) + v1] - t1);
       }
     }
     float b7[1];
     {
       float sum = 0;
-      for (int64_t v1 = 0; v1 < 256; v1++) {
-        sum = sum + b6[v1];
+      for (int64_t v1 = member; v1 < 256; v1 += members) {
+        sum = sum + heddle_row<float>(b8 + v1);
+      }
+      {
+        HEDDLE_HERE;
+        sum = heddle_over_warp<32>(sum, [](float a, float b) -> float { return a + b; });
       }
       b7[0] = sum;
     }
     {
       const float t1 = b7[0];
-      for (int64_t v1 = 0; v1 < 256; v1++) {
-        b4[(v0 * 256) + v1] = b6[v1] / t1;
+      for (int64_t v1 = member; v1 < 256; v1 += members) {
+        if (some) {
+          b4[(v0 * 256) + v1] = heddle_row<float>(b8 + v1) / t1;
+        }
       }
     }
   }

@@ -7,7 +7,7 @@ use super::substitute::Substitution;
 use super::uses::{Uses, loads, only_loads};
 use super::{discard, for_each_block};
 use heddle_uprogram::expr::Expr;
-use heddle_uprogram::program::{Body, Local, Operator, OperatorId, Stmt, UProgram};
+use heddle_uprogram::program::{Body, Lanes, Local, Operator, OperatorId, Stmt, UProgram};
 
 /// A map that reads the contraction's element at its own point becomes the contraction's epilogue,
 /// so that sums never go to memory. The contraction moves to the place of the map. The two may divide
@@ -130,6 +130,7 @@ fn fused(
     Some(Operator {
         axes,
         share,
+        lanes: Lanes::Apart,
         grow,
         body,
         name,

@@ -6,8 +6,8 @@ use super::uses::{Uses, loads};
 use super::{discard, for_each_block};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Chain, ChainStep, Local, Operator, OperatorId, Share,
-    Stmt, UProgram,
+    Body, Buffer, BufferData, BufferKind, Chain, ChainStep, Lanes, Local, Operator, OperatorId,
+    Share, Stmt, UProgram,
 };
 use heddle_uprogram::step::Step;
 
@@ -165,6 +165,7 @@ fn of_rows(
     let op = Operator {
         axes: rows.clone(),
         share,
+        lanes: Lanes::Apart,
         grow: last.grow,
         body: Body::Chain(Chain { steps, axes: inner }),
         name: last.name.clone(),

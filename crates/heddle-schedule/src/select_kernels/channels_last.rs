@@ -10,8 +10,8 @@ use crate::fuse::uses::Uses;
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, OperatorId, Share,
-    Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, OperatorId,
+    Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
 /// A map: its buffer, the number of its images unless it is one, its channels and places.
@@ -186,6 +186,7 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
     let buffer = program.buffers.push(buffer);
     let id = program.operators.push(Operator {
         share: Share::Split(Split::whole(0, axes[0].1)),
+        lanes: Lanes::Apart,
         axes,
         grow: None,
         body: Body::Map {

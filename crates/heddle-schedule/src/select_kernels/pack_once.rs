@@ -12,8 +12,8 @@ use crate::effects::{Effects, Touched, touched_by};
 use heddle_uprogram::contract::{Access, Contract, Operand};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, OperatorId, Share,
-    Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, OperatorId,
+    Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
 /// An outermost loop of the main program.
@@ -210,6 +210,7 @@ impl PackOnce {
         let id = program.operators.push(Operator {
             axes: vec![(panel, panels), (row, rows), (column, width)],
             share: Share::Split(Split::whole(0, panels)),
+            lanes: Lanes::Apart,
             grow: None,
             body: Body::Map { store, value },
             name: "pack".into(),

@@ -5,7 +5,7 @@ use heddle_ir::DType;
 use super::MOST_DECISIONS;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Operator, Port, Share, Stmt, Store, UProgram,
+    Body, Buffer, BufferData, BufferKind, Lanes, Operator, Port, Share, Stmt, Store, UProgram,
 };
 
 /// Appends two outputs to a program: the decisions of a run in order, a byte each, and their
@@ -105,6 +105,7 @@ impl Recorder<'_> {
         Stmt::Run(self.program.operators.push(Operator {
             axes: vec![],
             share: Share::One(0),
+            lanes: Lanes::Apart,
             grow: None,
             body: Body::Map { store, value },
             name: "decision".into(),

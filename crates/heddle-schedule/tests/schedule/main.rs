@@ -8,6 +8,7 @@ mod forks;
 mod fuse;
 mod grids;
 mod kernels;
+mod lanes;
 mod levels;
 mod machines;
 mod memory;

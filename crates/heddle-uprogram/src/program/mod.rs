@@ -36,7 +36,9 @@ use crate::expr::{Expr, ExprId, Pool};
 
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
-pub use operator::{Body, Candidate, Chain, ChainStep, Grid, Operator, Routine, Share, Split};
+pub use operator::{
+    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split,
+};
 pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 
 /// A program for any number of units.
@@ -175,6 +177,9 @@ pub enum BufferKind {
     Own,
     /// Workspace of one point of a [`Chain`].
     Row,
+    /// A [`Row`](Self::Row) of a point that lanes compute together ([`Lanes`]): memory that all lanes of a unit share, of a fixed
+    /// number of elements.
+    Shared,
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
     /// Workspace of a launch whose size the run determines: a range of addresses that is committed
@@ -189,6 +194,11 @@ impl BufferKind {
     /// True for memory that ends with the activation of its procedure.
     pub fn is_reused(&self) -> bool {
         matches!(self, Self::Scratch | Self::Segment)
+    }
+
+    /// True if it is a variable of one operator, of which each point has one.
+    pub fn is_row(&self) -> bool {
+        matches!(self, Self::Row | Self::Shared)
     }
 
     /// True if units may see each other's writes there.

@@ -4,8 +4,9 @@ use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
 use crate::contract::Contract;
-use crate::expr::{ExprId, Pool, Store};
+use crate::expr::{Expr, ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
+use crate::program::UProgram;
 
 /// A uOperator: an iteration space, partitioned into uTasks, and the computation at each point
 /// (DESIGN, "From ops to uOperators").
@@ -16,6 +17,8 @@ pub struct Operator {
     pub axes: Vec<(Local, ExprId)>,
     /// The partition of points among units.
     pub share: Share,
+    /// The lanes of a unit that work on a point.
+    pub lanes: Lanes,
     /// Elements of the [segment](super::BufferKind::Segment) it writes to that must be committed
     /// before it runs; an expression over sizes and variables.
     pub grow: Option<ExprId>,
@@ -23,6 +26,20 @@ pub struct Operator {
     pub body: Body,
     /// The name of the model's node.
     pub name: String,
+}
+
+/// The lanes of a unit that work on a point together. They divide what is reduced, and combine what each has found in a fixed
+/// order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lanes {
+    /// Each lane takes points of its own.
+    #[default]
+    Apart,
+    /// So many neighbouring lanes, a power of two, take a point. They are in one warp.
+    Warp(u32),
+    /// All lanes of the unit take so many neighbouring points, a power of two that divides the lanes: lane `l` works on point
+    /// `l % points`, so that neighbouring lanes read neighbouring columns.
+    Unit(u32),
 }
 
 /// The partition of an operator's points among units.
@@ -295,6 +312,31 @@ pub struct Chain {
     pub axes: Vec<(Local, ExprId)>,
 }
 
+impl Chain {
+    /// Does a lane of a point read what another one wrote to the row of a step, where they divide points in the same way? It does not if the
+    /// row is a vector along which all steps that touch it go.
+    pub fn is_exchanged(&self, program: &UProgram, step: usize) -> bool {
+        let row = self.steps[step].body.store().buffer;
+        let along = |step: &ChainStep| match (&step.body, &step.axes[..], step.body.axes()) {
+            (Body::Map { .. }, [axis], _) => Some(axis.0),
+            (Body::Fold { .. } | Body::ArgFold { .. }, [], [axis]) => Some(axis.0),
+            _ => None,
+        };
+        let is_at = |offset: ExprId, axis: Option<Local>| {
+            axis.is_some_and(|axis| program.pool[offset] == Expr::Local(axis))
+        };
+        let written = &self.steps[step];
+        let is_written = is_at(written.body.store().offset, along(written));
+        let mut later = self.steps[step..].iter();
+        let reads = later.all(|step| {
+            let loads = program.pool.loads(step.body.exprs());
+            let mut own = loads.iter().filter(|load| load.0 == row);
+            own.all(|load| is_at(load.1, along(step)))
+        });
+        !(is_written && reads)
+    }
+}
+
 /// A step of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainStep {
@@ -351,6 +393,28 @@ impl Body {
             Body::ArgFold { axis, .. } | Body::Scan { axis, .. } => std::slice::from_ref(axis),
             Body::Contract(c) => std::slice::from_ref(&c.depth),
             Body::Chain(c) => &c.axes,
+        }
+    }
+
+    /// What lanes that work on a point together evaluate, each for a part of the point; `None` if they can't divide one.
+    pub fn of_lanes(&self) -> Option<Vec<ExprId>> {
+        match self {
+            Body::Fold { axes, value, .. } => {
+                let sizes = axes.iter().map(|a| a.1);
+                Some(sizes.chain([*value]).collect())
+            }
+            Body::ArgFold { axis, value, .. } => Some(vec![axis.1, *value]),
+            Body::Contract(c) if c.tile == 1 => Some(vec![c.depth.1, c.a.value, c.b.value]),
+            Body::Chain(c) => {
+                let can = |step: &ChainStep| {
+                    matches!(
+                        step.body,
+                        Body::Map { .. } | Body::Fold { .. } | Body::ArgFold { .. }
+                    )
+                };
+                c.steps.iter().all(can).then(|| self.exprs())
+            }
+            _ => None,
         }
     }
 

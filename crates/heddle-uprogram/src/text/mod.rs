@@ -10,16 +10,17 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share ["grow" expr] "{" body "}" candidate*
+//!           | "operator" OPERATOR STRING axes share ["lanes" lanes] ["grow" expr] "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
-//!           | "scratch" | "segment" | "own" | "row" | "param"
+//!           | "scratch" | "segment" | "own" | "row" | "shared" | "param"
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
 //! split     = LOCAL ["block" expr] ["grain" INT] ["pieces" INT]
+//! lanes     = "warp" INT | "unit" INT                lanes of a warp on a point, points of a unit's lanes
 //! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER         in nanoseconds
 //! body      = store "=" expr                                                       map
 //!           | store "=" "fold" reduce dtype "over" axes ["columns"] "of" expr

@@ -10,7 +10,7 @@ use super::cursor::{Cursor, Result};
 use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferData, BufferKind, Call, CallId, Local, LocalData, LocalKind, Operator,
+    Buffer, BufferData, BufferKind, Call, CallId, Lanes, Local, LocalData, LocalKind, Operator,
     OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, UProgram, Units,
 };
 
@@ -208,6 +208,7 @@ impl Parser<'_, '_> {
             BufferKind::Segment,
             BufferKind::Own,
             BufferKind::Row,
+            BufferKind::Shared,
             BufferKind::Param,
         ];
         let plain = plain.into_iter().find(|k| buffer_kind(k) == word);
@@ -286,6 +287,14 @@ impl Parser<'_, '_> {
         let name = self.c.string()?;
         let axes = self.axes()?;
         let share = self.share(&axes)?;
+        let lanes = match self.c.eat_word("lanes")? {
+            false => Lanes::Apart,
+            true => match self.c.word("which lanes, `warp` or `unit`")? {
+                "warp" => Lanes::Warp(self.c.number()?),
+                "unit" => Lanes::Unit(self.c.number()?),
+                _ => return Err(self.c.misplaced("lanes are those of a `warp` or `unit`")),
+            },
+        };
         let grow = self.c.eat_word("grow")?.then(|| self.expr()).transpose()?;
         self.c.expect("{")?;
         let body = self.body()?;
@@ -297,6 +306,7 @@ impl Parser<'_, '_> {
         let operator = self.program.operators.push(Operator {
             axes,
             share,
+            lanes,
             grow,
             body,
             name,

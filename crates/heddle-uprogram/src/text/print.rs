@@ -11,7 +11,7 @@ use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Local, LocalKind, Operator, OperatorId, Port, Procedure,
+    Buffer, BufferKind, CallId, Lanes, Local, LocalKind, Operator, OperatorId, Port, Procedure,
     ProcedureId, Size, Stmt, Sync, UProgram, Units,
 };
 
@@ -162,6 +162,11 @@ impl Printer<'_, '_, '_> {
         self.out.push(' ');
         self.axes(&op.axes);
         self.share(op, op.share);
+        match op.lanes {
+            Lanes::Apart => {}
+            Lanes::Warp(lanes) => self.put(format_args!(" lanes warp {lanes}")),
+            Lanes::Unit(points) => self.put(format_args!(" lanes unit {points}")),
+        }
         if let Some(grow) = op.grow {
             self.out.push_str(" grow ");
             self.expr(grow);
@@ -359,6 +364,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Segment => "segment",
         BufferKind::Own => "own",
         BufferKind::Row => "row",
+        BufferKind::Shared => "shared",
         BufferKind::Param => "param",
     }
 }

@@ -99,7 +99,7 @@ impl<'p> Site<'p> {
             if let Expr::Load(b, _) = e
                 && match self.program.buffers[b].kind {
                     BufferKind::Own => true,
-                    BufferKind::Row => !self.in_chain,
+                    BufferKind::Row | BufferKind::Shared => !self.in_chain,
                     _ => false,
                 }
             {
@@ -190,7 +190,7 @@ impl<'p> Site<'p> {
         self.value("an offset", store.offset, DType::I64)?;
         exists(self.program.buffers.len(), store.buffer, "b")?;
         let data = &self.program.buffers[store.buffer];
-        if !(self.in_chain && matches!(data.kind, BufferKind::Row)) {
+        if !(self.in_chain && data.kind.is_row()) {
             written(self.program, store.buffer)?;
         }
         same("what is stored", dtype, data.dtype)
@@ -217,7 +217,7 @@ impl<'p> Site<'p> {
                 ));
             }
             let buffer = step.body.store().buffer;
-            let is_row = matches!(self.program.buffers[buffer].kind, BufferKind::Row);
+            let is_row = self.program.buffers[buffer].kind.is_row();
             if is_row == (k == last) {
                 return Err(no_place(buffer));
             }

@@ -15,6 +15,9 @@
 //!    or a contraction; all but the last store to row buffers.
 //! 7. A contraction's rows and columns are axes of its operator; its operands and their buffers
 //!    have its type.
+//!    Lanes that work on a point together, a power of two, reduce what their operator reads from
+//!    other memory than it writes; only the epilogue of a sum, which one of them computes, may read that.
+//!    They share the rows of a chain that have more than one element.
 //! 8. Inputs and outputs are buffers of that kind; a constant has as many elements as its buffer,
 //!    and the same type.
 //! 9. `let`, loops and calls assign values of the variable's type; swapped buffers have one type
@@ -30,8 +33,8 @@ use super::body::Site;
 use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Buffer, BufferKind, CallId, Candidate, Local, LocalKind, Operator, Port, ProcedureId, Share,
-    Stmt, Sync, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, CallId, Candidate, Lanes, Local, LocalKind, Operator,
+    Port, ProcedureId, Share, Stmt, Sync, UProgram, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -126,6 +129,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and_then(|()| site.distinct(&axes))
             .and_then(|()| body())
             .and_then(|()| grow(program, op))
+            .and_then(|()| lanes(program, op))
             .map_err(at(name()))?;
     }
     let mut seen = BTreeSet::new();
@@ -191,6 +195,42 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
             "its grid needs two whole axes and a unit across",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Lanes that work on a point together read nothing that one of them writes but rows that they share.
+fn lanes(program: &UProgram, op: &Operator) -> Checked {
+    let steps = match &op.body {
+        Body::Chain(chain) => &chain.steps[..],
+        _ => &[],
+    };
+    let rows = steps
+        .iter()
+        .map(|step| &program.buffers[step.body.store().buffer]);
+    let mut rows = rows.filter(|row| row.kind.is_row());
+    let (Lanes::Warp(count) | Lanes::Unit(count)) = op.lanes else {
+        return match rows.any(|row| matches!(row.kind, BufferKind::Shared)) {
+            true => Err(Fault::Rule("its lanes share rows and work apart")),
+            false => Ok(()),
+        };
+    };
+    let is_one = |row: &BufferData| program.pool.as_int(row.len) == Some(1);
+    if rows.any(|row| is_one(row) == matches!(row.kind, BufferKind::Shared)) {
+        return Err(Fault::Rule("its lanes share rows of more than one element"));
+    }
+    if !count.is_power_of_two() {
+        return Err(Fault::Rule("the lanes of a point are no power of two"));
+    }
+    let Some(shared) = op.body.of_lanes() else {
+        return Err(Fault::Rule("only what is reduced is divided among lanes"));
+    };
+    match program
+        .loads_of(&shared)
+        .iter()
+        .any(|load| load.0 == op.body.store().buffer)
+    {
+        true => Err(Fault::Rule("its lanes read what one of them writes")),
+        false => Ok(()),
     }
 }
 
@@ -379,7 +419,7 @@ fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked 
             return Err(Fault::Buffer(format!("b{}", param.index())));
         }
         let arg_data = &program.buffers[arg];
-        if matches!(arg_data.kind, BufferKind::Own | BufferKind::Row) {
+        if matches!(arg_data.kind, BufferKind::Own) || arg_data.kind.is_row() {
             return Err(Fault::Buffer(format!("b{}", arg.index())));
         }
         same("an argument", arg_data.dtype, data.dtype)?;

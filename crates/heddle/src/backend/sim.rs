@@ -24,7 +24,8 @@ impl Sim {
             Some(_) => options.machine(Target::Cuda),
             None => options
                 .machine(Target::Cuda)
-                .with_grid(grid.blocks as usize, grid.threads as usize),
+                .with_grid(grid.blocks as usize, grid.threads as usize)
+                .with_warp(grid.warp as usize),
         };
         Self {
             setup: Setup {

@@ -11,7 +11,7 @@ use heddle_runtime::{
     BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
     SessionOptions, Source, Stops,
 };
-use heddle_uprogram::program::Size;
+use heddle_uprogram::program::{Lanes, Size};
 use heddle_uprogram::{UProgram, text};
 
 pub mod random;
@@ -178,15 +178,46 @@ impl Case {
         Self::written(name, module, inputs, machine, schedule, form)
     }
 
-    /// The program as a simulated launch of so many blocks runs it, written in CUDA.
+    /// The program as a simulated launch of so many blocks of 64 threads runs it, written in CUDA.
     pub fn simulated(
         name: &str,
         module: Module,
         inputs: &[Datum],
         blocks: usize,
     ) -> Result<Case, String> {
-        let machine = Machine::h100().with_grid(blocks, 64).with_barrier_ns(0.0);
-        let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+        Self::simulated_in(name, module, inputs, [blocks, 64])
+    }
+
+    /// The same for so many blocks and threads of each.
+    pub fn simulated_in(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        grid: [usize; 2],
+    ) -> Result<Case, String> {
+        Self::joining(name, module, inputs, grid, None)
+    }
+
+    /// The same with these lanes on a point of each operator that they can work on together, if any are given.
+    pub fn joining(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        [blocks, threads]: [usize; 2],
+        lanes: Option<Lanes>,
+    ) -> Result<Case, String> {
+        let machine = Machine::h100().with_grid(blocks, threads);
+        let machine = machine.with_barrier_ns(0.0);
+        let schedule = |program: &mut UProgram| {
+            let Some(lanes) = lanes else {
+                return heddle_schedule::schedule(program, &machine);
+            };
+            let pass = heddle_schedule::find_pass("join_lanes").expect("a pass");
+            heddle_schedule::schedule_without(program, &machine, &[*pass]);
+            for id in program.running() {
+                heddle_schedule::join_lanes_of(program, &machine, id, lanes);
+            }
+        };
         let form = (&heddle_emit::CUDA, false);
         Self::written(name, module, inputs, &machine, &schedule, form)
     }

@@ -1,0 +1,143 @@
+//! Lanes that work on a point together give what the interpreter gives, in all forms, also where a warp or a block has a lane more
+//! or less than places, in several orders of threads.
+
+use crate::harness::{Case, drawn, drawn_with};
+use heddle_runtime::Grid;
+use heddle_uprogram::program::Lanes;
+
+const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f32[m,n], %t: f32[7,m]) -> (%a: f32[n], %b: f32[], %c: i32[n], %e: i64[n], %f: i64[n], %g: f64[n], %h: f32[n,n], %i: f32[n,7], %j: f32[m], %l: i64[], %o: i32[n]) {
+  %a = reduce(%x, kind=sum, axes=[1])
+  %b = reduce(mul(%x, 0.01), kind=sum, axes=[0,1])
+  %c = reduce(%k, kind=max, axes=[1])
+  %e = arg_reduce(%x, kind=max, axis=1)
+  %f = arg_reduce(mul(%k, %k), kind=min, axis=1, last=true)
+  %g = reduce(%d, kind=min, axes=[1])
+  %h = tanh(dot(%x, %w))
+  %i = dot(%x, transpose(%t, perm=[1,0]))
+  %j = reduce(%x, kind=prod, axes=[0])
+  %l = arg_reduce(reshape(%d, [-1]), kind=min, axis=0)
+  %o = reduce(%k, kind=sum, axes=[1])
+  return %a, %b, %c, %e, %f, %g, %h, %i, %j, %l, %o
+}
+";
+
+/// Rows of a fixed length: chains of a softmax, a normalisation, and one whose lanes read each other's elements.
+fn rows(n: usize) -> String {
+    format!(
+        "fn @main(%x: f32[n,{n}]) -> (%a: f32[n,{n}], %b: f32[n,{n}], %c: f32[n,{n}], %d: i64[n]) {{
+  %e = exp(sub(%x, reduce(%x, kind=max, axes=[1], keep=true)))
+  %a = div(%e, reduce(%e, kind=sum, axes=[1], keep=true))
+  %mean = div(reduce(%x, kind=sum, axes=[1], keep=true), {n}.0)
+  %off = sub(%x, %mean)
+  %var = div(reduce(mul(%off, %off), kind=sum, axes=[1], keep=true), {n}.0)
+  %b = div(%off, sqrt(add(%var, 0.1)))
+  %y = exp(%x)
+  %z = sub(%y, reduce(%y, kind=max, axes=[1], keep=true))
+  %c = add(slice(%z, [-1], [-9223372036854775807], [-1], axes=[1]), %z)
+  %d = arg_reduce(mul(%a, %b), kind=max, axis=1)
+  return %a, %b, %c, %d
+}}
+"
+    )
+}
+
+const FORMS: [Lanes; 5] = [
+    Lanes::Warp(2),
+    Lanes::Warp(32),
+    Lanes::Unit(1),
+    Lanes::Unit(8),
+    Lanes::Unit(32),
+];
+
+/// Warps of both kinds, and two orders of threads.
+fn grids(blocks: u32, threads: u32) -> Vec<Grid> {
+    let wide = if threads % 64 == 0 { 64 } else { 32 };
+    let grid = |warp, seed| Grid {
+        blocks,
+        threads,
+        warp,
+        cluster: 1,
+        seed,
+    };
+    [(32, 1), (wide, 2), (32, 3)]
+        .map(|(warp, seed)| grid(warp, seed))
+        .to_vec()
+}
+
+fn check(name: &str, text: &str, [blocks, threads]: [u32; 2], size: i64, lanes: Option<Lanes>) {
+    let what = format!("{name}, size {size}, {blocks} blocks of {threads}, {lanes:?}");
+    let (module, inputs) = drawn(name, text, size, 1);
+    let grid = [blocks, threads].map(|n| n as usize);
+    let case = Case::joining(&what, module, &inputs, grid, lanes);
+    let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
+    let text = &case.source.text;
+    match lanes {
+        Some(Lanes::Warp(n)) => assert!(text.contains(&format!("heddle_over_warp<{n}>")), "{what}"),
+        Some(Lanes::Unit(n)) => assert!(text.contains(&format!("heddle_over_unit<{n}>")), "{what}"),
+        _ => {}
+    }
+    assert!(case.check_grids(&what, &grids(blocks, threads)), "{what}");
+}
+
+#[test]
+fn each_form_of_reductions_and_products() {
+    for (k, lanes) in FORMS.into_iter().enumerate() {
+        let (threads, size) = ([64, 32, 96][k % 3], [33, 1, 7, 129][k % 4]);
+        check("reductions", PROGRAM, [3, threads], size, Some(lanes));
+    }
+}
+
+#[test]
+fn sizes_around_a_warp_and_a_block() {
+    for (size, lanes) in [
+        (31, Lanes::Warp(32)),
+        (64, Lanes::Unit(1)),
+        (65, Lanes::Warp(32)),
+        (63, Lanes::Unit(1)),
+    ] {
+        check("reductions", PROGRAM, [2, 64], size, Some(lanes));
+    }
+}
+
+#[test]
+fn each_form_of_rows() {
+    for (k, lanes) in FORMS.into_iter().enumerate() {
+        let row = [17, 257, 65, 31, 128][k];
+        check("rows", &rows(row), [3, 64], 5, Some(lanes));
+    }
+}
+
+/// What the scheduler chooses: whole blocks on long rows and on a whole array, none on short ones.
+#[test]
+fn what_is_chosen() {
+    for (size, words) in [(200, "heddle_over_"), (2, "")] {
+        let (module, inputs) = drawn("reductions", PROGRAM, size, 1);
+        let case = Case::simulated("reductions", module, &inputs, 3).expect("it is compiled");
+        let own = case
+            .source
+            .text
+            .rfind("HEDDLE_PROGRAM(")
+            .expect("a program");
+        let own = &case.source.text[own..];
+        assert!(own.contains(words), "size {size}: {own}");
+        assert!(case.check_grids("chosen", &grids(3, 64)));
+    }
+}
+
+#[test]
+fn empty_reductions_have_their_neutral_element() {
+    let text = "fn @main(%x: f32[n,m], %k: i32[n,m]) -> (%a: f32[n], %b: i32[], %c: f32[n]) {
+  %a = reduce(%x, kind=sum, axes=[1])
+  %b = reduce(%k, kind=sum, axes=[0,1])
+  %c = reduce(%x, kind=prod, axes=[1])
+  return %a, %b, %c
+}
+";
+    for lanes in [Lanes::Warp(32), Lanes::Unit(4)] {
+        let sizes = |size: &str| if size == "m" { 0 } else { 5 };
+        let (module, inputs) = drawn_with("empty", text, &sizes, 1);
+        let case = Case::joining("empty", module, &inputs, [2, 64], Some(lanes));
+        let case = case.expect("it is compiled");
+        assert!(case.check_grids("empty", &grids(2, 64)), "{lanes:?}");
+    }
+}

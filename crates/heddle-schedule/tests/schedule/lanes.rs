@@ -1,0 +1,85 @@
+//! Lanes that work on a point together: where they may, and machines that have none.
+
+use heddle_machine::Machine;
+use heddle_schedule::join_lanes;
+use heddle_uprogram::program::Lanes;
+use heddle_uprogram::text::{ReadError, parse, print};
+use heddle_uprogram::verify::Fault;
+
+const PROGRAM: &str = include_str!("../filetests/join_lanes.uprogram");
+
+/// Its operators before the pass.
+fn program() -> heddle_uprogram::UProgram {
+    let input = PROGRAM
+        .split("\n// ---- output")
+        .next()
+        .expect("it has an input");
+    parse(input).expect("it is well-formed")
+}
+
+#[test]
+fn units_without_lanes_that_exchange_values_are_left_alone() {
+    for machine in [
+        Machine::reference_host(1),
+        Machine::reference_host(64),
+        Machine::bsp_tiles(),
+    ] {
+        let mut program = program();
+        let before = print(&program);
+        join_lanes(&mut program, &machine);
+        assert_eq!(print(&program), before, "{}", machine.name);
+    }
+}
+
+/// Groups fit the warps and blocks of the launch.
+#[test]
+fn groups_divide_warps() {
+    for (threads, warp) in [(8, 8), (48, 16), (96, 32), (24, 24), (1, 1)] {
+        let mut program = program();
+        let machine = Machine::h100().with_grid(4, threads).with_warp(warp);
+        join_lanes(&mut program, &machine);
+        let mut joined = 0;
+        for (_, op) in program.operators.iter() {
+            if let Lanes::Warp(lanes) | Lanes::Unit(lanes) = op.lanes {
+                let lanes = lanes as usize;
+                assert!(
+                    warp % lanes == 0 && threads % lanes == 0,
+                    "{threads}: {}",
+                    op.name
+                );
+                joined += 1;
+            }
+        }
+        // One lane has nobody to exchange with.
+        assert!(joined > 0 || threads == 1, "{threads}");
+    }
+}
+
+/// The rule that a program breaks with other lanes of an operator.
+fn fault(operator: &str, old: &str, new: &str) -> String {
+    let mut program = program();
+    join_lanes(&mut program, &Machine::h100());
+    let text = print(&program);
+    let at = text.find(operator).expect("the operator");
+    let changed = text[at..].replacen(old, new, 1);
+    assert!(changed != text[at..], "{old} is not in {text}");
+    match parse(&format!("{}{changed}", &text[..at])) {
+        Err(ReadError::Program(error)) => match error.fault {
+            Fault::Rule(rule) => rule.into(),
+            fault => panic!("{fault}"),
+        },
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("{operator} is well-formed with {new}"),
+    }
+}
+
+#[test]
+fn unsound_lanes_are_refused() {
+    let read = "its lanes read what one of them writes";
+    let updated = "operator op7 \"what is written is read\"";
+    assert_eq!(fault(updated, "split %i0", "split %i0 lanes warp 32"), read);
+    let power = "the lanes of a point are no power of two";
+    assert_eq!(fault("operator op1", "warp 32", "warp 12"), power);
+    let rows = "its lanes share rows and work apart";
+    assert_eq!(fault("operator op8", " lanes unit 1", ""), rows);
+}
