@@ -21,10 +21,10 @@ const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f3
 }
 ";
 
-/// Rows of a fixed length: chains of a softmax, a normalisation, and one whose lanes read each other's elements.
-fn rows(n: usize) -> String {
+/// Rows of a fixed length: chains of a softmax, a normalisation, a single row, and rows of two axes.
+pub fn rows(n: usize) -> String {
     format!(
-        "fn @main(%x: f32[n,{n}]) -> (%a: f32[n,{n}], %b: f32[n,{n}], %c: f32[n,{n}], %d: i64[n]) {{
+        "fn @main(%x: f32[n,{n}], %v: f32[{n}], %u: f32[n,3,{n}]) -> (%a: f32[n,{n}], %b: f32[n,{n}], %c: f32[n,{n}], %d: i64[n], %f: f32[{n}], %h: f32[n,3,{n}]) {{
   %e = exp(sub(%x, reduce(%x, kind=max, axes=[1], keep=true)))
   %a = div(%e, reduce(%e, kind=sum, axes=[1], keep=true))
   %mean = div(reduce(%x, kind=sum, axes=[1], keep=true), {n}.0)
@@ -32,10 +32,13 @@ fn rows(n: usize) -> String {
   %var = div(reduce(mul(%off, %off), kind=sum, axes=[1], keep=true), {n}.0)
   %b = div(%off, sqrt(add(%var, 0.1)))
   %y = exp(%x)
-  %z = sub(%y, reduce(%y, kind=max, axes=[1], keep=true))
-  %c = add(slice(%z, [-1], [-9223372036854775807], [-1], axes=[1]), %z)
+  %c = sub(%y, reduce(%y, kind=min, axes=[1], keep=true))
   %d = arg_reduce(mul(%a, %b), kind=max, axis=1)
-  return %a, %b, %c, %d
+  %g = exp(%v)
+  %f = div(%g, reduce(%g, kind=sum, axes=[0], keep=true))
+  %p = exp(sub(%u, reduce(%u, kind=max, axes=[1,2], keep=true)))
+  %h = div(%p, reduce(%p, kind=sum, axes=[1,2], keep=true))
+  return %a, %b, %c, %d, %f, %h
 }}
 "
     )
@@ -139,5 +142,52 @@ fn empty_reductions_have_their_neutral_element() {
         let case = Case::joining("empty", module, &inputs, [2, 64], Some(lanes));
         let case = case.expect("it is compiled");
         assert!(case.check_grids("empty", &grids(2, 64)), "{lanes:?}");
+    }
+}
+
+/// A row that lanes read in another order than they wrote it: `PLACE` is read at `%i1`.
+const EXCHANGED: &str = "local %i0: i64 axis
+local %i1: i64 axis
+
+buffer b0: f32[68] input \"x\"
+buffer b1: f32[17] shared \"row\"
+buffer b2: f32[68] output \"y\"
+
+input \"x\" b0 [4, 17]
+output \"y\" b2 [4, 17]
+
+operator op0 \"reversed\" [%i0 < 4] split %i0 lanes LANES {
+  chain over [%i1 < 17] {
+    step \"row\" over [%i1 < 17] {
+      b1[%i1] = exp.f32(b0[%i0 * 17 + %i1])
+    }
+    step \"reversed\" over [%i1 < 17] {
+      b2[%i0 * 17 + %i1] = b1[PLACE]
+    }
+  }
+}
+
+main {
+  run op0
+}
+";
+
+/// One barrier before the row of the point before is written over, one before it is read.
+#[test]
+fn lanes_wait_for_what_others_wrote_to_a_row() {
+    for (lanes, sync, others) in [
+        ("warp 8", "HEDDLE_WARP_SYNC;", 0),
+        // And one before anything is written.
+        ("unit 2", "HEDDLE_UNIT_SYNC;", 1),
+    ] {
+        for (place, count) in [("%i1", 0), ("16 - %i1", 2)] {
+            let text = EXCHANGED.replace("LANES", lanes).replace("PLACE", place);
+            let program = heddle_uprogram::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+            let layout = heddle_uprogram::layout(&program).expect("a plan");
+            let text = heddle_emit::write(&program, &layout, &heddle_emit::CUDA).source;
+            let own = &text[text.rfind("HEDDLE_PROGRAM(").expect("a program")..];
+            let found = own.matches(sync).count();
+            assert_eq!(found, count + others, "{lanes}, {place}: {own}");
+        }
     }
 }

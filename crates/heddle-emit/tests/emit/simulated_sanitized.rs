@@ -1,11 +1,13 @@
 //! CUDA text under sanitizers, a thread of the system for each GPU thread: programs are clean, and one without a barrier is not.
 
 use crate::harness::{Case, PROGRAMS, drawn};
+use crate::lanes::rows;
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{
     BuildError, BuildOptions, Grid, Input, Language, RunError, RunOptions, Sanitizer, Source,
     Standalone,
 };
+use heddle_uprogram::program::Lanes;
 
 const GRID: Grid = Grid {
     blocks: 3,
@@ -73,6 +75,48 @@ fn programs_are_clean() {
             let text: Vec<_> = text.map(|(n, line)| format!("{} {line}", n + 1)).collect();
             panic!("{what}: {error}\n{}", text.join("\n"));
         }
+    }
+}
+
+/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there. Without the barrier between the
+/// stores of partial results and their loads there is a race.
+#[test]
+fn lanes_of_a_point_are_clean() {
+    let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
+    // With warps of 2 a block has two of them.
+    let grid_of_warps = Grid { warp: 2, ..GRID };
+    for lanes in [Lanes::Warp(2), Lanes::Unit(1)] {
+        let what = format!("rows, {lanes:?}");
+        let (module, inputs) = drawn("rows", &rows(17), 5, 1);
+        let case = Case::joining("rows", module, &inputs, grid, Some(lanes));
+        let mut case = case.expect("it is compiled");
+        let Some(program) = build(&case.source, Sanitizer::Thread) else {
+            return;
+        };
+        let runs = |program: &Standalone, case: &Case| {
+            let inputs = case.inputs().into_iter();
+            program.run_grid(inputs, &case.sizes, grid_of_warps, &RunOptions::default())
+        };
+        let outputs = runs(&program, &case).unwrap_or_else(|error| panic!("{what}: {error}"));
+        for (i, output) in outputs.iter().enumerate() {
+            case.compare(i, &output.dims, &output.data, &what);
+        }
+        if lanes != Lanes::Unit(1) {
+            continue;
+        }
+        let ordered = "= own.word;\n  HEDDLE_UNIT_SYNC;\n";
+        assert!(
+            case.source.text.contains(ordered),
+            "the prelude has another form"
+        );
+        case.source.text = case.source.text.replace(ordered, "= own.word;\n");
+        let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
+        // Late threads may be in order by luck, but not every time.
+        let found = (0..20).find_map(|_| runs(&program, &case).err());
+        let found = found.unwrap_or_else(|| panic!("{what}: no race without the barrier"));
+        let is_race =
+            matches!(&found, RunError::Sanitized { finding, .. } if *finding == "data race");
+        assert!(is_race, "{what}: {found:?}");
     }
 }
 
