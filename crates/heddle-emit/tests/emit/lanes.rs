@@ -54,7 +54,7 @@ const FORMS: [Lanes; 5] = [
 
 /// Warps of both kinds, and two orders of threads.
 fn grids(blocks: u32, threads: u32) -> Vec<Grid> {
-    let wide = if threads % 64 == 0 { 64 } else { 32 };
+    let wide = if threads.is_multiple_of(64) { 64 } else { 32 };
     let grid = |warp, seed| Grid {
         blocks,
         threads,

@@ -43,7 +43,7 @@ fn groups_divide_warps() {
             if let Lanes::Warp(lanes) | Lanes::Unit(lanes) = op.lanes {
                 let lanes = lanes as usize;
                 assert!(
-                    warp % lanes == 0 && threads % lanes == 0,
+                    warp.is_multiple_of(lanes) && threads.is_multiple_of(lanes),
                     "{threads}: {}",
                     op.name
                 );
