@@ -97,8 +97,7 @@ pub const C: Dialect = Dialect {
 pub const CUDA: Dialect = Dialect {
     name: "cuda",
     words: include_str!("prelude/cuda.h"),
-    routines: concat!(routines!(), "
-", include_str!("prelude/lanes.h")),
+    routines: concat!(routines!(), "\n", include_str!("prelude/lanes.h")),
     type_name: c_type,
     // The device has aligned copies.
     unaligned: "",

@@ -1,7 +1,7 @@
 //! Of the prelude's routines those that a program uses.
 //!
-//! The routines are C of ours, and of one form: a definition begins at the start of a line, names itself before its first
-//! parenthesis (a type at its end), and ends where its brackets close. Families of routines are instances of macros,
+//! The routines are C and C++ of ours, and of one form: a definition begins at the start of a line, names itself before its first
+//! bracket (a `typedef` at its end), and ends where its brackets close. Families of routines are instances of macros,
 //! `HEDDLE_FLOATS(float, f32, f)`; their names are those that the macro makes with `##`. A comment belongs to the definition
 //! right below it; one above an empty line is for readers of the file alone.
 
@@ -111,7 +111,7 @@ fn defined(item: &str) -> Option<&str> {
     if code.starts_with("typedef") {
         return identifiers(code).last();
     }
-    identifiers(code.split('(').next()?).last()
+    identifiers(code.split(['(', '{']).next()?).last()
 }
 
 /// An item without the comment above it.
@@ -141,7 +141,8 @@ fn items(text: &str) -> Vec<&str> {
             }
             rest = &rest[c.len_utf8()..];
         }
-        if depth > 0 || comment || line.trim_end().ends_with('\\') {
+        // A template's parameters may have a line of their own.
+        if depth > 0 || comment || line.trim_end().ends_with(['\\', '>']) {
             continue;
         }
         let item = &text[start..end];

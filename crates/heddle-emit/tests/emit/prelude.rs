@@ -62,6 +62,21 @@ fn what_is_named_comes_with_what_it_names() {
     }
 }
 
+/// Templates, which the target for GPUs has.
+#[test]
+fn templates_come_with_what_they_name() {
+    let text = CUDA.prelude_of("heddle_over_unit<8>(sum, turn, join)");
+    for part in [
+        "template <int points, ",
+        "union heddle_word {",
+        "&heddle_partial(",
+        "#define HEDDLE_PARTIAL ",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    assert!(!text.contains("heddle_row_word"), "{text}");
+}
+
 #[test]
 fn all_names_ask_for_the_whole_prelude() {
     let mut names = String::new();
