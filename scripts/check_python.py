@@ -37,13 +37,15 @@ VERSIONS = tuple(f"3.{minor}" for minor in range(10, 15))
 
 
 # What pip is told by its files and variables, and the variable that tells uv the same.
-SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "cert": "SSL_CERT_FILE", "trusted-host": "UV_INSECURE_HOST"}
+SETTINGS = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "find-links": "UV_FIND_LINKS", "cert": "SSL_CERT_FILE", "trusted-host": "UV_INSECURE_HOST", "no-index": "UV_NO_INDEX"}
 
 
 def settings_of_pip() -> dict[str, str]:
     """Variables for uv with pip's settings."""
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
-    found = dict(re.findall(r"""^[^=\n]*\.([a-z-]+)=['"](.*)['"]$""", listed, re.MULTILINE))
+    # Variables, which are listed first, override files.
+    lines = sorted(listed.splitlines(), key=lambda line: line.startswith(":env:"))
+    found = dict(re.findall(r"""^[^=\n]*\.([a-z-]+)=['"](.*)['"]$""", "\n".join(lines), re.MULTILINE))
     values = ((SETTINGS[name], value.replace("\\n", " ").split()) for name, value in found.items() if name in SETTINGS)
     return {name: ("," if name == "UV_FIND_LINKS" else " ").join(value) for name, value in values}
 

@@ -33,16 +33,16 @@ def needed_glibc(binary: Path) -> tuple[int, ...]:
     return max(tuple(map(int, version.split("."))) for version in found)
 
 
-def place_binary(heddle: Path, out: Path) -> str:
-    """Strips the program into the kit, and checks what it needs; the version of glibc."""
+def place_binary(heddle: Path, out: Path, most: tuple[int, ...]) -> str:
+    """Strips the program into the kit, and checks that it needs no glibc after `most`; the version that it needs."""
     subprocess.run(["strip", "-o", out / "heddle", heddle], check=True)
     kind = subprocess.run(["readelf", "-h", out / "heddle"], capture_output=True, text=True, check=True).stdout
     if "X86-64" not in kind:
         raise SystemExit(f"{heddle} is no program for x86-64")
     newest = needed_glibc(out / "heddle")
-    if newest > GLIBC:
+    if newest > most:
         raise SystemExit(
-            f"{heddle} needs glibc {'.'.join(map(str, newest))}, and the kit must run with {'.'.join(map(str, GLIBC))}: "
+            f"{heddle} needs glibc {'.'.join(map(str, newest))}, and the kit must run with {'.'.join(map(str, most))}: "
             "build it where glibc is no newer, as in a container of debian:12")
     return ".".join(map(str, newest))
 
@@ -116,6 +116,7 @@ def main() -> int:
     parser.add_argument("--cases", type=Path, nargs="+", default=[])
     parser.add_argument("--zoo", type=Path)
     parser.add_argument("--random", type=int, default=200)
+    parser.add_argument("--glibc", default=".".join(map(str, GLIBC)), help="the version where the kit is to run")
     args = parser.parse_args()
     out = args.out.resolve()
     shutil.rmtree(out, ignore_errors=True)
@@ -123,7 +124,7 @@ def main() -> int:
     for file in (*sorted(KIT.iterdir()), PRELUDE):
         if file.is_file():
             shutil.copyfile(file, out / file.name)
-    glibc = place_binary(args.heddle, out)
+    glibc = place_binary(args.heddle, out, tuple(map(int, args.glibc.split("."))))
     for folder in args.cases:
         for case in sorted(path.parent for path in folder.glob("*/model.onnx")):
             shutil.copytree(case, out / "corpus" / case.name)

@@ -7,7 +7,7 @@ use heddle_uprogram::program::{Local, Store};
 
 use crate::fold::neutral;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, name};
+use crate::scalar::{Scalars, bare, computed, name};
 
 /// Partial results: enough to fill vectors of indices, which are wider than most elements.
 const WIDTH: i64 = 32;
@@ -113,8 +113,8 @@ impl Writer<'_> {
             (false, false) => "INT64_MAX",
         };
         let worst = match kind {
-            Extreme::Max => neutral(ReduceOp::Max, dtype),
-            Extreme::Min => neutral(ReduceOp::Min, dtype),
+            Extreme::Max => neutral(ReduceOp::Max, computed(dtype)),
+            Extreme::Min => neutral(ReduceOp::Min, computed(dtype)),
         };
         let extent = self.size(size);
         self.text

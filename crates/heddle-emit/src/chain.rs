@@ -2,7 +2,7 @@
 //! in memory that they share, those of one element in variables.
 
 use heddle_ir::Entity;
-use heddle_uprogram::program::{BufferKind, Chain, Operator, Share};
+use heddle_uprogram::program::{BufferKind, Chain, Lanes, Operator, Share};
 
 use crate::nest::Level;
 use crate::operator::Writer;
@@ -15,8 +15,17 @@ impl Writer<'_> {
         let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
         let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[]);
         self.has_points();
-        self.open(&levels, &mut scalars, &[], &[]);
         let joined = self.is_joined();
+        let has_rows = |buffer| matches!(self.program.buffers[buffer].kind, BufferKind::Shared);
+        let has_rows = chain
+            .steps
+            .iter()
+            .any(|step| has_rows(step.body.store().buffer));
+        if has_rows && matches!(self.op.lanes, Lanes::Warp(_)) {
+            // The operator before may have rows of other lengths there, which slower warps still read.
+            self.text.line(self.dialect.unit_sync);
+        }
+        self.open(&levels, &mut scalars, &[], &[]);
         if joined {
             self.shared_rows(chain);
         }

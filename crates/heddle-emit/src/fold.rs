@@ -181,8 +181,10 @@ impl Writer<'_> {
         let sum = combine(self.dialect, fold.op, fold.dtype, "sum", &value);
         self.text.line(format!("sum = {};", bare(&sum)));
         fold.inner.iter().for_each(|_| self.text.line("}"));
-        let joined = combine(self.dialect, fold.op, fold.dtype, "a", "b");
-        self.join("sum", ty, &joined);
+        if !fold.inner.is_empty() {
+            let joined = combine(self.dialect, fold.op, fold.dtype, "a", "b");
+            self.join("sum", ty, &joined);
+        }
         self.open_store();
         let offset = self.size(fold.store.offset);
         self.store(fold.store.buffer, &offset, "sum");
@@ -352,11 +354,16 @@ impl Writer<'_> {
     }
 }
 
-/// The largest number of columns up to `most` of which the given ones are a multiple; `most` itself where that would be few.
+/// All columns if there are at most `most`; else the largest number of whole vectors up to `most` of which they are a multiple, if
+/// that is not few; else `most`.
 fn even_part(columns: i64, most: i64) -> i64 {
-    let even = (1..=most).rev().find(|n| columns % n == 0);
-    even.filter(|n| *n >= most / 4 || *n == columns)
-        .unwrap_or(most)
+    if columns <= most {
+        return columns;
+    }
+    let vector = most / 8;
+    let even = (1..=most / vector).rev().map(|n| n * vector);
+    let mut even = even.filter(|n| columns % n == 0 && *n >= most / 4);
+    even.next().unwrap_or(most)
 }
 
 /// The operation of a reduction.

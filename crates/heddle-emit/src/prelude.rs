@@ -1,4 +1,4 @@
-//! Of the prelude's routines those that a program uses.
+//! Selects the routines of the prelude that a program uses.
 //!
 //! The routines are C and C++ of ours, and of one form: a definition begins at the start of a line, names itself before its first
 //! bracket (a `typedef` at its end), and ends where its brackets close. Families of routines are instances of macros,
@@ -96,7 +96,7 @@ fn instance(item: &str, macros: &BTreeMap<&str, Macro>) -> BTreeSet<String> {
     made
 }
 
-/// What stands before the closing parenthesis, at its commas.
+/// The text before the closing parenthesis, cut at its commas.
 fn arguments_of(text: &str) -> Vec<&str> {
     let end = text.find(')').unwrap_or(text.len());
     text[..end].split(',').map(str::trim).collect()

@@ -58,6 +58,9 @@ impl Lowerer<'_> {
             let map = x.clone();
             return Ok(Framed { map, axes, phases });
         }
+        // An element of an empty map is looked up all the same, and must not be missed.
+        let x = &self.unchecked(x)?;
+        let pool = &mut self.program.pool;
         let mut shape = [&x.shape()[..leading], &needed].concat();
         // Phases innermost: what is read is then one run, which C compilers take in vectors.
         let mut order = shape.clone();
@@ -131,24 +134,25 @@ impl Lowerer<'_> {
 }
 
 impl WindowAxis {
-    /// Elements that windows reach.
+    /// Elements that windows reach. A sum of products, so that a bound of it follows from bounds of the sizes.
     fn needed(&self, pool: &mut Pool) -> ExprId {
-        let [stride, dilation, one, zero] =
-            [self.stride as i64, self.dilation as i64, 1, 0].map(|n| pool.int(n));
-        let places = pool.difference(self.places, one);
-        let places = pool.product(places, stride);
-        let taps = pool.difference(self.taps, one);
-        let taps = pool.product(taps, dilation);
-        let last = pool.sum(places, taps);
-        let count = pool.sum(last, one);
+        let [stride, dilation] = [self.stride as i64, self.dilation as i64];
+        let [less, zero] = [stride + dilation - 1, 0].map(|n| pool.int(n));
+        let [stride, dilation] = [stride, dilation].map(|n| pool.int(n));
+        let (places, taps) = (
+            pool.product(self.places, stride),
+            pool.product(self.taps, dilation),
+        );
+        let all = pool.sum(places, taps);
+        let count = pool.difference(all, less);
         pool.binary(BinaryOp::Max, DType::I64, count, zero)
     }
 
     /// Elements of one phase that windows reach.
     fn in_phase(&self, pool: &mut Pool, phases: ExprId) -> ExprId {
-        let [dilation, one, zero] = [self.dilation as i64, 1, 0].map(|n| pool.int(n));
-        let taps = pool.difference(self.taps, one);
-        let last = pool.product(taps, dilation);
+        let [dilation, zero] = [self.dilation as i64, 0].map(|n| pool.int(n));
+        let taps = pool.product(self.taps, dilation);
+        let last = pool.difference(taps, dilation);
         let last = pool.binary(BinaryOp::Max, DType::I64, last, zero);
         let steps = pool.binary(BinaryOp::Div, DType::I64, last, phases);
         pool.sum(self.places, steps)

@@ -79,7 +79,7 @@ struct Work {
     points: f64,
     /// Rows of such points, one after the other.
     rows: f64,
-    /// What a point takes.
+    /// The steps of a point.
     steps: Vec<Part>,
     /// Elements of the rows of a point that lanes share.
     elements: usize,
@@ -93,7 +93,7 @@ struct Part {
     depth: Option<[f64; 2]>,
     /// Nanoseconds of a lane for a place.
     place_ns: f64,
-    /// What is read at a place.
+    /// Elements that are read at a place.
     loads: Vec<Load>,
 }
 

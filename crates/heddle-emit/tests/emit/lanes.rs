@@ -110,11 +110,18 @@ fn each_form_of_rows() {
     }
 }
 
-/// What the scheduler chooses: whole blocks on long rows and on a whole array, none on short ones.
+/// A reduction of short rows, of which there are many.
+const SHORT: &str = "fn @main(%x: f32[4096,3]) -> (%y: f32[4096]) {
+  %y = reduce(%x, kind=sum, axes=[1])
+  return %y
+}
+";
+
+/// The scheduler has lanes work together on long rows and on a whole array, and apart on many short rows.
 #[test]
 fn what_is_chosen() {
-    for (size, words) in [(200, "heddle_over_"), (2, "")] {
-        let (module, inputs) = drawn("reductions", PROGRAM, size, 1);
+    for (program, size, joined) in [(PROGRAM, 200, true), (SHORT, 1, false)] {
+        let (module, inputs) = drawn("reductions", program, size, 1);
         let case = Case::simulated("reductions", module, &inputs, 3).expect("it is compiled");
         let own = case
             .source
@@ -122,8 +129,40 @@ fn what_is_chosen() {
             .rfind("HEDDLE_PROGRAM(")
             .expect("a program");
         let own = &case.source.text[own..];
-        assert!(own.contains(words), "size {size}: {own}");
+        assert_eq!(own.contains("heddle_over_"), joined, "size {size}: {own}");
         assert!(case.check_grids("chosen", &grids(3, 64)));
+    }
+}
+
+/// A point with one element has no axis to divide, and lanes that take it together must not add it up.
+#[test]
+fn single_elements_are_counted_once() {
+    let text = "fn @main(%x: f32[n,1,2], %m: f32[1,3,4,n], %v: f32[3,1,1,1]) -> (%a: f32[n,2], %b: f32[n,2], %c: f32[1,3,2,?], %d: f32[1,2]) {
+  %a = reduce(%x, kind=sum, axes=[1])
+  %b = tanh(reduce(add(%x, 1), kind=prod, axes=[1]))
+  %c = conv(%m, %v, [0, 0, 0, 0], strides=[2,2], dilations=[1,1], input_dilations=[1,1], groups=3)
+  %d = reduce(%x, kind=sum, axes=[0])
+  return %a, %b, %c, %d
+}
+";
+    for lanes in [None, Some(Lanes::Warp(2)), Some(Lanes::Unit(4))] {
+        check("single elements", text, [3, 64], 100, lanes);
+    }
+}
+
+/// Elements of 16 bits, all negative, in rows that are shorter than a group.
+#[test]
+fn best_elements_of_half_precision() {
+    let text = "fn @main(%x: f32[n,k], %y: f32[n,3]) -> (%a: i64[n], %b: i64[n], %c: i64[n]) {
+  %low = sub(neg(abs(%x)), 1)
+  %a = arg_reduce(cast(%low, to=f16), kind=max, axis=1)
+  %b = arg_reduce(cast(%low, to=bf16), kind=min, axis=1)
+  %c = arg_reduce(cast(sub(neg(abs(%y)), 1), to=f16), kind=max, axis=1)
+  return %a, %b, %c
+}
+";
+    for lanes in FORMS {
+        check("half precision", text, [2, 64], 20, Some(lanes));
     }
 }
 

@@ -117,7 +117,6 @@ fn @tree(%x: TYPE[n], %left: i64[]) -> (%y: TYPE[n]) {
 }
 ";
 
-/// A program whose text is wrong in the way that was once hidden is refused.
 /// Parts of the prelude, each by itself.
 #[test]
 fn routines_lack_nothing() {
@@ -131,6 +130,7 @@ fn routines_lack_nothing() {
     }
 }
 
+/// A program whose text is wrong in the way that was once hidden is refused.
 #[test]
 fn a_wrong_pointer_is_found() {
     for compiler in &*FOUND {

@@ -9,6 +9,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
   if (from >= to) return;
+  HEDDLE_UNIT_SYNC;
   for (int64_t round = from; round < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;

@@ -396,21 +396,23 @@ impl Body {
         }
     }
 
-    /// What lanes that work on a point together evaluate, each for a part of the point; `None` if they can't divide one.
+    /// Expressions that lanes which work on a point together evaluate, each for its part; `None` if they can't divide a point.
     pub fn of_lanes(&self) -> Option<Vec<ExprId>> {
         match self {
-            Body::Fold { axes, value, .. } => {
+            // Without an axis each lane would have the only element, and all of them together a multiple.
+            Body::Fold { axes, value, .. } if !axes.is_empty() => {
                 let sizes = axes.iter().map(|a| a.1);
                 Some(sizes.chain([*value]).collect())
             }
-            Body::ArgFold { axis, value, .. } => Some(vec![axis.1, *value]),
+            Body::ArgFold {
+                axis, value, dtype, ..
+            } if dtype.bits() >= 8 => Some(vec![axis.1, *value]),
             Body::Contract(c) if c.tile == 1 => Some(vec![c.depth.1, c.a.value, c.b.value]),
             Body::Chain(c) => {
-                let can = |step: &ChainStep| {
-                    matches!(
-                        step.body,
-                        Body::Map { .. } | Body::Fold { .. } | Body::ArgFold { .. }
-                    )
+                let can = |step: &ChainStep| match &step.body {
+                    Body::Map { .. } => true,
+                    body @ (Body::Fold { .. } | Body::ArgFold { .. }) => body.of_lanes().is_some(),
+                    _ => false,
                 };
                 c.steps.iter().all(can).then(|| self.exprs())
             }

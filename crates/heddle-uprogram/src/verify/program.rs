@@ -214,6 +214,26 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
             false => Ok(()),
         };
     };
+    let is_shared = |row: &BufferData| matches!(row.kind, BufferKind::Shared);
+    let has_room =
+        |row: &BufferData| program.pool.as_int(row.len).is_some() && row.dtype.bits() <= 32;
+    let shared_rows = steps
+        .iter()
+        .map(|step| &program.buffers[step.body.store().buffer]);
+    if !shared_rows.filter(|row| is_shared(row)).all(has_room) {
+        return Err(Fault::Rule(
+            "rows that lanes share have so many elements, of at most 32 bits",
+        ));
+    }
+    let sizes = steps
+        .iter()
+        .flat_map(|step| step.axes.iter().chain(step.body.axes()));
+    if sizes
+        .map(|axis| program.pool.as_int(axis.1))
+        .any(|size| size.is_none())
+    {
+        return Err(Fault::Rule("lanes go round unequally often in a step"));
+    }
     let is_one = |row: &BufferData| program.pool.as_int(row.len) == Some(1);
     if rows.any(|row| is_one(row) == matches!(row.kind, BufferKind::Shared)) {
         return Err(Fault::Rule("its lanes share rows of more than one element"));

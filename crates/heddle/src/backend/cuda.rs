@@ -38,7 +38,7 @@ impl Cuda {
             None => like(&facts.name).with_grid(facts.multiprocessors, threads),
         };
         let units = machine.units();
-        let machine = machine.with_grid(units, threads);
+        let machine = machine.with_grid(units, threads).with_warp(WARP as usize);
         let setup = Setup {
             device: Device::Cuda,
             dialect: &heddle_emit::CUDA,

@@ -20,13 +20,15 @@ pub(super) struct Sim {
 impl Sim {
     pub(super) fn new(options: &CompileOptions) -> Self {
         let grid = options.grid;
-        let machine = match options.machine {
-            Some(_) => options.machine(Target::Cuda),
-            None => options
-                .machine(Target::Cuda)
-                .with_grid(grid.blocks as usize, grid.threads as usize)
-                .with_warp(grid.warp as usize),
+        let machine = options.machine(Target::Cuda);
+        let blocks = match options.machine {
+            Some(_) => machine.units(),
+            None => grid.blocks as usize,
         };
+        // Groups of lanes must divide the block and the warp that run.
+        let machine = machine
+            .with_grid(blocks, grid.threads as usize)
+            .with_warp(grid.warp as usize);
         Self {
             setup: Setup {
                 device: Device::Sim,

@@ -34,6 +34,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         include_str!("../../programs/reductions.heddle"),
     ),
     ("folds", include_str!("../../programs/folds.heddle")),
+    ("windows", include_str!("../../programs/windows.heddle")),
     ("parts", include_str!("../../programs/parts.heddle")),
     ("segments", include_str!("../../programs/segments.heddle")),
     ("rows", include_str!("../../programs/rows.heddle")),
