@@ -139,10 +139,9 @@ impl Writer<'_> {
             && close(self.op.axes[level.last].0)
         {
             let extent = self.extent(&self.op.axes, *level);
-            let short =
-                extent.is_some_and(|n| n < 4 * most) && self.split_axes().contains(&level.first);
             // A unit may have only a small part of a split axis.
             let split = self.split_axes().contains(&level.first);
+            let short = split && extent.is_some_and(|n| n < 4 * most);
             let even = extent.filter(|_| !split).map(|n| even_part(n, most));
             return Shape::Columns(even.unwrap_or(most), short.then_some(most / 4));
         }

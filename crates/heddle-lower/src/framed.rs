@@ -58,7 +58,7 @@ impl Lowerer<'_> {
             let map = x.clone();
             return Ok(Framed { map, axes, phases });
         }
-        // An element of an empty map is looked up all the same, and must not be missed.
+        // Both arms of a choice are evaluated: the lookup of an element that does not exist must not be an error.
         let x = &self.unchecked(x)?;
         let pool = &mut self.program.pool;
         let mut shape = [&x.shape()[..leading], &needed].concat();

@@ -1,7 +1,7 @@
 /* Lanes that work on a point together: each has a partial result, and gets what `join` makes of all of them. Joined are always the
  * same two, the lower lane's first, so that all lanes have the same result, and each run. All lanes of the warp or block call. */
 
-/* Of so many neighbouring lanes of a warp, a power of two that divides it. */
+/* The result of so many neighbouring lanes of a warp, a power of two that divides it. */
 template <int lanes, class T, class Join> HEDDLE_INLINE T heddle_over_warp(T value, Join join) {
   for (int half = lanes / 2; half > 0; half /= 2) {
     const T other = heddle_shuffle(value, heddle_lane ^ half);
@@ -21,7 +21,7 @@ template <class T> union heddle_word {
   T value;
 };
 
-/* Of all lanes of the block with the same remainder by `points`, a power of two that divides the warp. Calls take turns with the
+/* The result of all lanes of the block with the same remainder by `points`, a power of two that divides the warp. Calls take turns with the
  * words, so that a barrier lies between the reads of one and the writes of the next but one. */
 template <int points, class T, class Join>
 HEDDLE_INLINE T heddle_over_unit(T value, int64_t &turn, Join join) {
@@ -45,7 +45,7 @@ HEDDLE_INLINE T heddle_over_unit(T value, int64_t &turn, Join join) {
   return value;
 }
 
-/* Elements of rows that the lanes of a block share, of at most 4 bytes each: `shared_bytes` of heddle-machine's tables. */
+/* Elements of rows that the lanes of a block share, of at most 4 bytes each; a test holds them to `shared_bytes` of heddle-machine's tables. */
 #define HEDDLE_ROW_WORDS 6144
 HEDDLE_INLINE uint32_t &heddle_row_word(int64_t at) {
   HEDDLE_SHARED(uint32_t, words, HEDDLE_ROW_WORDS);

@@ -2,6 +2,7 @@
 //! or less than places, in several orders of threads.
 
 use crate::harness::{Case, drawn, drawn_with};
+use heddle_machine::Machine;
 use heddle_runtime::Grid;
 use heddle_uprogram::program::Lanes;
 
@@ -228,5 +229,20 @@ fn lanes_wait_for_what_others_wrote_to_a_row() {
             let found = own.matches(sync).count();
             assert_eq!(found, count + others, "{lanes}, {place}: {own}");
         }
+    }
+}
+
+/// The prelude has as much memory for rows as the scheduler fills on any machine.
+#[test]
+fn rows_have_the_room_that_machines_promise() {
+    let mut defined = heddle_emit::CUDA.routines.lines();
+    let words = defined.find_map(|line| line.strip_prefix("#define HEDDLE_ROW_WORDS "));
+    let bytes = 4 * words
+        .and_then(|n| n.parse::<usize>().ok())
+        .expect("a number");
+    let machines = [Machine::h100(), Machine::h200(), Machine::mi300x()];
+    for machine in machines {
+        let exchange = machine.exchange.expect("lanes of a GPU exchange values");
+        assert_eq!(exchange.shared_bytes, bytes);
     }
 }

@@ -204,39 +204,33 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
         Body::Chain(chain) => &chain.steps[..],
         _ => &[],
     };
-    let rows = steps
-        .iter()
-        .map(|step| &program.buffers[step.body.store().buffer]);
-    let mut rows = rows.filter(|row| row.kind.is_row());
+    let rows = || {
+        let written = steps.iter().map(|step| step.body.store().buffer);
+        let rows = written.map(|buffer| &program.buffers[buffer]);
+        rows.filter(|row| row.kind.is_row())
+    };
+    let is_shared = |row: &BufferData| matches!(row.kind, BufferKind::Shared);
     let (Lanes::Warp(count) | Lanes::Unit(count)) = op.lanes else {
-        return match rows.any(|row| matches!(row.kind, BufferKind::Shared)) {
+        return match rows().any(|row| is_shared(row)) {
             true => Err(Fault::Rule("its lanes share rows and work apart")),
             false => Ok(()),
         };
     };
-    let is_shared = |row: &BufferData| matches!(row.kind, BufferKind::Shared);
-    let has_room =
-        |row: &BufferData| program.pool.as_int(row.len).is_some() && row.dtype.bits() <= 32;
-    let shared_rows = steps
-        .iter()
-        .map(|step| &program.buffers[step.body.store().buffer]);
-    if !shared_rows.filter(|row| is_shared(row)).all(has_room) {
+    let is_one = |row: &BufferData| program.pool.as_int(row.len) == Some(1);
+    if rows().any(|row| is_one(row) == is_shared(row)) {
+        return Err(Fault::Rule("its lanes share rows of more than one element"));
+    }
+    let fits = |row: &BufferData| program.pool.as_int(row.len).is_some() && row.dtype.bits() <= 32;
+    if !rows().filter(|row| is_shared(row)).all(fits) {
         return Err(Fault::Rule(
-            "rows that lanes share have so many elements, of at most 32 bits",
+            "its lanes share a row of unknown length, or of elements of over 32 bits",
         ));
     }
-    let sizes = steps
+    let mut axes = steps
         .iter()
-        .flat_map(|step| step.axes.iter().chain(step.body.axes()));
-    if sizes
-        .map(|axis| program.pool.as_int(axis.1))
-        .any(|size| size.is_none())
-    {
-        return Err(Fault::Rule("lanes go round unequally often in a step"));
-    }
-    let is_one = |row: &BufferData| program.pool.as_int(row.len) == Some(1);
-    if rows.any(|row| is_one(row) == matches!(row.kind, BufferKind::Shared)) {
-        return Err(Fault::Rule("its lanes share rows of more than one element"));
+        .flat_map(|s| s.axes.iter().chain(s.body.axes()));
+    if axes.any(|axis| program.pool.as_int(axis.1).is_none()) {
+        return Err(Fault::Rule("its lanes go round unequally often in a step"));
     }
     if !count.is_power_of_two() {
         return Err(Fault::Rule("the lanes of a point are no power of two"));
