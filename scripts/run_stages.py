@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,33 +86,40 @@ NAMED_ONLY = {
     "wheel-free-threaded": f"{PYTHON} scripts/check_python.py target/wheels-free-threaded free-threaded",
 }
 COUNTS = re.compile(r"(\d+) passed[,;] (\d+) failed")
+# Lines that say what failed, in the words of cargo, pytest, `heddle test` and our scripts.
+BAD = re.compile(r"\bFAILED\b|^failed|^error|^E  |\bpanicked at\b|^Diff in|Error:")
 
 
-def run(name: str, command: str) -> tuple[int, int]:
-    """Runs one stage with its output passed on; (passed, failed)."""
+def run(name: str, command: str) -> tuple[int, int, list[str]]:
+    """Runs one stage with its output passed on; how many passed and failed, and the lines that say what failed."""
     print(f"\n=== {name}: {command.replace(PYTHON, 'python')}", flush=True)
     environment = os.environ | {"RUSTDOCFLAGS": "-D warnings", "PYTHONUNBUFFERED": "1"}
     # Nothing is built twice here, and incremental builds take twice the room.
     environment.setdefault("CARGO_INCREMENTAL", "0")
     cargo_test, passed, failed = "cargo test" in command, 0, 0
+    bad, after, last = [], 0, deque(maxlen=5)
     try:
         child = subprocess.Popen(shlex.split(command), cwd=ROOT, env=environment, text=True,
                                  errors="replace", stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT)
     except OSError as error:
         print(error)
-        return 0, 1
+        return 0, 1, [str(error)]
     for line in child.stdout:
         print(line, end="", flush=True)
+        last.append(line)
+        # What a panic says stands in the lines behind it.
+        after = 3 if BAD.search(line) else after - 1
+        if after > 0:
+            bad.append(line)
         counts = COUNTS.search(line)
         if counts and (not cargo_test or line.startswith("test result")):
-            good, bad = map(int, counts.groups())
+            good, wrong = map(int, counts.groups())
             # cargo prints one summary for each test program, the others one at their end
-            passed, failed = (passed + good, failed + bad) if cargo_test else (good, bad)
-    status = child.wait()
-    if status:
-        return passed, max(failed, 1)
-    return (passed, failed) if passed or failed else (1, 0)
+            passed, failed = (passed + good, failed + wrong) if cargo_test else (good, wrong)
+    if child.wait():
+        return passed, max(failed, 1), [*bad[:20], *(line for line in last if line not in bad[:20])]
+    return (passed, failed, []) if passed or failed else (1, 0, [])
 
 
 def main(chosen) -> int:
@@ -120,17 +128,21 @@ def main(chosen) -> int:
     unknown = [name for name in chosen if name not in stages]
     if unknown:
         sys.exit(f"no stage named {', '.join(unknown)}; there are {', '.join(stages)}")
-    rows = []
+    rows, found = [], []
     for name, command in (stages if chosen else STAGES).items():
         if not chosen or name in chosen:
             begin = os.times()
-            passed, failed = run(name, command)
+            passed, failed, lines = run(name, command)
             end = os.times()
             processors = sum(end[2:4]) - sum(begin[2:4])
             rows.append((name, end.elapsed - begin.elapsed, processors, passed, failed))
+            found += [f"{name}: {line.rstrip()[:300]}" for line in lines]
     print(f"\n{'stage':20} {'seconds':>8} {'cpu':>8} {'passed':>7} {'failed':>7}")
     for name, seconds, processors, passed, failed in rows:
         print(f"{name:20} {seconds:8.1f} {processors:8.1f} {passed:7} {failed:7}")
+    if found:
+        # Once more at the end: whoever sees the last lines alone sees what to mend.
+        print("", "what failed:", *found, sep="\n")
     seconds, processors, passed, failed = (sum(row[i] for row in rows) for i in (1, 2, 3, 4))
     print(f"{'total':20} {seconds:8.1f} {processors:8.1f}\n{passed} passed, {failed} failed")
     return 1 if failed else 0
