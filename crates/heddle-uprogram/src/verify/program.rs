@@ -211,7 +211,7 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
     };
     let is_shared = |row: &BufferData| matches!(row.kind, BufferKind::Shared);
     let (Lanes::Warp(count) | Lanes::Unit(count)) = op.lanes else {
-        return match rows().any(|row| is_shared(row)) {
+        return match rows().any(is_shared) {
             true => Err(Fault::Rule("its lanes share rows and work apart")),
             false => Ok(()),
         };
