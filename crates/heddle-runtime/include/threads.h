@@ -135,7 +135,7 @@ static uint64_t clock() {
 } // namespace heddle_sim
 
 #define HEDDLE_INLINE static inline
-#define HEDDLE_COLD static __attribute__((noinline, unused))
+#define HEDDLE_COLD static inline __attribute__((noinline, unused))
 #define HEDDLE_FUNCTION static __attribute__((noinline, unused))
 #define HEDDLE_SYMBOL extern "C" const
 #define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))
