@@ -35,6 +35,7 @@ mod latency;
 mod linear;
 mod memo;
 mod merge_variables;
+mod narrow_weights;
 mod order_waves;
 mod partition;
 mod place_resizes;
@@ -66,19 +67,21 @@ pub use fuse::fuse;
 pub use join_lanes::{join_lanes, join_lanes_of};
 pub use latency::Latency;
 pub use merge_variables::merge_variables;
+pub use narrow_weights::narrow_weights;
 pub use order_waves::order_waves;
 use place_resizes::place_resizes;
 pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use print::print;
 pub use read_rows::read_rows;
-pub use select_kernels::select_kernels;
+pub use select_kernels::{packs_weights, select_kernels};
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
 pub use total::total;
 pub use trace::{TraceError, record_decisions, replay};
 pub use version_rows::version_rows;
 
+use heddle_ir::DType;
 use heddle_uprogram::program::UProgram;
 
 /// A pass on uPrograms.
@@ -188,6 +191,25 @@ const SELECT_KERNELS: Pass = Pass {
     run: |program, latency| select_kernels(program, latency.machine()),
 };
 
+/// [`narrow_weights`](fn@narrow_weights) for each type, which runs behind [`select_kernels`](fn@select_kernels) where that is asked for.
+pub const NARROW_WEIGHTS: [Pass; 3] = [
+    Pass {
+        name: "narrow_weights_bf16",
+        about: "store packed constants that hold no more in bf16",
+        run: |program, _| drop(narrow_weights(program, DType::Bf16)),
+    },
+    Pass {
+        name: "narrow_weights_f16",
+        about: "store packed constants that hold no more in f16",
+        run: |program, _| drop(narrow_weights(program, DType::F16)),
+    },
+    Pass {
+        name: "narrow_weights_i8",
+        about: "store packed constants that hold no more in bytes, with a scale for each column",
+        run: |program, _| drop(narrow_weights(program, DType::I8)),
+    },
+];
+
 /// Passes that come before scheduling.
 const EARLY: [Pass; 4] = [MERGE_VARIABLES, FUSE, READ_ROWS, SELECT_KERNELS];
 
@@ -213,6 +235,7 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
     PASSES
         .iter()
         .chain([&SYNC_EVERYWHERE])
+        .chain(&NARROW_WEIGHTS)
         .find(|pass| pass.name == name)
 }
 

@@ -17,8 +17,8 @@
 //!
 //! Procedures are left alone: each activation's frame would have to hold the partial sums.
 
-use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
+use heddle_ir::{Arena, DType};
 
 use crate::candidates::candidates;
 use crate::cost::{arithmetic, estimate};
@@ -26,10 +26,10 @@ use crate::fuse::substitute::Substitution;
 use crate::latency::Latency;
 use crate::linear::is_fixed;
 use crate::total::total;
-use heddle_uprogram::contract::{Access, panel_width};
+use heddle_uprogram::contract::{Access, panel_width, places_of_row};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{
-    Body, BufferData, BufferKind, Candidate, Lanes, Local, LocalData, LocalKind, Operator,
+    Body, Buffer, BufferData, BufferKind, Candidate, Lanes, Local, LocalData, LocalKind, Operator,
     OperatorId, Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
@@ -246,6 +246,7 @@ fn part_of(
     let (count, less) = (pool.int(parts), pool.int(parts - 1));
     let above = pool.sum(depth.size, less);
     let each = pool.binary(BinaryOp::Div, DType::I64, above, count);
+    let each = whole_rows(pool, body, &program.buffers, each);
     let first = pool.product(part, each);
     let left = pool.difference(depth.size, first);
     let left = pool.binary(BinaryOp::Max, DType::I64, left, zero);
@@ -283,6 +284,29 @@ fn part_of(
         _ => {}
     }
     body
+}
+
+/// Places of a part, such that it is whole rows of the second operand's panels.
+fn whole_rows(
+    pool: &mut Pool,
+    body: &Body,
+    buffers: &Arena<Buffer, BufferData>,
+    each: ExprId,
+) -> ExprId {
+    let Body::Contract(c) = body else {
+        return each;
+    };
+    let Access::Panels { buffer, .. } = c.b.access else {
+        return each;
+    };
+    let places = places_of_row(c.dtype, buffers[buffer].dtype);
+    if places == 1 {
+        return each;
+    }
+    let (places, less) = (pool.int(places), pool.int(places - 1));
+    let above = pool.sum(each, less);
+    let rows = pool.binary(BinaryOp::Div, DType::I64, above, places);
+    pool.product(rows, places)
 }
 
 /// Replaces a `run` by two, everywhere.

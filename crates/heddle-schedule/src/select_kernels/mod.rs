@@ -79,6 +79,11 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     program.find_tables();
 }
 
+/// True if a machine's kernels read packed constants of `f32`.
+pub fn packs_weights(machine: &Machine) -> bool {
+    Kernels::of(machine, DType::F32).is_some()
+}
+
 /// Figures of a machine's tiled kernels for an element type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernels {

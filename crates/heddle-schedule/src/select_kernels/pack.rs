@@ -58,6 +58,7 @@ impl Selection<'_> {
             _ => vec![(step, whole)],
         };
         let panels = Panels {
+            stored: tensor.dtype(),
             tensor,
             base: pool.as_int(base)?,
             batch,

@@ -2,10 +2,18 @@
 //!
 //! A matrix `[depth, columns]` is partitioned into panels of [`panel_width`] columns. Panels are
 //! row-major, so that a kernel reads memory sequentially. Columns beyond the last are zero.
+//!
+//! Panels of `f32` may be stored in fewer bytes ([`Panels::stored`]). A row of a panel is a cache line in each type, so it
+//! holds two or four places of the depth axis: those of a column lie next to each other, since a kernel widens them by
+//! shifts of 32-bit lanes. Places beyond the last are zero.
+
+mod narrow;
 
 use std::ops::Range;
 
 use heddle_ir::{DType, Tensor};
+
+pub use narrow::NARROW;
 
 /// Bytes of a panel's row: a cache line, which is a whole number of vectors on every processor.
 const ROW_BYTES: usize = 64;
@@ -24,8 +32,11 @@ pub fn panel_width(dtype: DType) -> i64 {
 /// A constant to be packed when a program is compiled: matrices of a tensor, in sequence.
 #[derive(Clone, Debug)]
 pub struct Panels {
-    /// The source, of the panels' type.
+    /// The source, of the type that products are computed in.
     pub tensor: Tensor,
+    /// The type of the panels' elements: the source's, or one of [`NARROW`] for a source of `f32`, to which numbers are rounded. `i8`
+    /// counts in units of the column's [scale](Panels::scales).
+    pub stored: DType,
     /// The offset of the first element.
     pub base: i64,
     /// Strides and sizes of the batch axes, outermost first.
@@ -37,11 +48,27 @@ pub struct Panels {
     pub columns: (i64, i64),
 }
 
+/// Places of the depth axis in a row of panels that store elements of a type in another: 1, or more where these take fewer bytes.
+pub fn places_of_row(dtype: DType, stored: DType) -> i64 {
+    (dtype.bits() / stored.bits()) as i64
+}
+
 impl Panels {
     /// Elements of one matrix.
     pub fn matrix_len(&self) -> i64 {
+        self.padded_columns() * self.padded_depth()
+    }
+
+    /// Places of the depth axis in whole rows of a panel.
+    pub fn padded_depth(&self) -> i64 {
+        let places = places_of_row(self.tensor.dtype(), self.stored);
+        (self.depth_len() as u64).next_multiple_of(places as u64) as i64
+    }
+
+    /// Columns of all panels.
+    fn padded_columns(&self) -> i64 {
         let width = panel_width(self.tensor.dtype());
-        (self.columns.1 as u64).div_ceil(width as u64) as i64 * width * self.depth_len()
+        (self.columns.1 as u64).next_multiple_of(width as u64) as i64
     }
 
     /// Places of the depth axis.
@@ -63,10 +90,17 @@ impl Panels {
         if axes().any(|axis| axis.1 < 0) || self.base < 0 {
             return None;
         }
-        let width = panel_width(self.tensor.dtype());
+        let dtype = self.tensor.dtype();
+        if self.stored != dtype && !(dtype == DType::F32 && NARROW.contains(&self.stored)) {
+            return None;
+        }
+        let width = panel_width(dtype);
         let columns = self.columns.1.checked_add(width - 1)? / width * width;
-        let outer = self.batch.iter().chain(&self.depth);
-        let sizes = outer.map(|axis| axis.1).chain([columns]);
+        let sizes = self.depth.iter().map(|axis| axis.1);
+        let depth = sizes.clone().try_fold(1i64, i64::checked_mul)?;
+        let depth = (depth as u64).next_multiple_of(places_of_row(dtype, self.stored) as u64);
+        let batch = self.batch.iter().map(|axis| axis.1);
+        let sizes = batch.chain([i64::try_from(depth).ok()?, columns]);
         let len = sizes.into_iter().try_fold(1i64, i64::checked_mul)?;
         let (mut least, mut most) = (self.base, self.base);
         for (stride, size) in axes().filter(|axis| axis.1 > 0) {
@@ -85,12 +119,15 @@ impl Panels {
 
     /// The number of bytes.
     pub fn size(&self) -> usize {
-        self.len() as usize * (self.tensor.dtype().bits() / 8)
+        self.len() as usize * (self.stored.bits() / 8)
     }
 
     /// Packs into memory of that size, which is zero. `read` gets the bytes of the source that were
     /// read, some at a time.
     pub fn pack(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
+        if self.stored != self.tensor.dtype() {
+            return self.pack_narrow(out, read);
+        }
         match self.tensor.dtype().bits() / 8 {
             1 => self.pack_as::<1>(out, read),
             2 => self.pack_as::<2>(out, read),
@@ -209,6 +246,7 @@ mod tests {
     fn columns_become_neighbours() {
         let values: Vec<f32> = (0..2 * 3 * 33).map(|v| v as f32).collect();
         let panels = Panels {
+            stored: DType::F32,
             tensor: Tensor::from_slice(vec![2, 33, 3], &values),
             base: 0,
             batch: vec![(99, 2)],
@@ -231,6 +269,7 @@ mod tests {
     fn the_depth_is_several_axes() {
         let values: Vec<f32> = (0..17 * 5 * 3).map(|v| v as f32).collect();
         let panels = Panels {
+            stored: DType::F32,
             tensor: Tensor::from_slice(vec![17, 5, 3], &values),
             base: 0,
             batch: vec![],

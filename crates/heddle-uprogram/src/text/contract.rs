@@ -10,7 +10,7 @@
 //!           | "computed"
 //! windows   = "windows" "channels" INT "of" INT "image" expr "first" expr "axes" {"(" INT "," INT "," INT "," INT "," INT "," INT ")"}
 //!                                                     places, size, taps, stride, dilation, pad
-//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride "of" constant ":" type
+//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride ["as" dtype] "of" constant ":" type
 //! stride    = "(" INT "," INT ")"                     stride and size
 //! ```
 
@@ -124,7 +124,11 @@ impl Printer<'_, '_, '_> {
             }
         }
         let (step, columns) = p.columns;
-        self.put(format_args!(" columns ({step}, {columns}) of "));
+        self.put(format_args!(" columns ({step}, {columns})"));
+        if p.stored != p.tensor.dtype() {
+            self.put(format_args!(" as {}", p.stored));
+        }
+        self.out.push_str(" of ");
         self.tensor(&p.tensor)
     }
 }
@@ -262,9 +266,15 @@ impl Parser<'_, '_> {
         let depth = self.strides()?;
         self.c.expect_word("columns")?;
         let columns = self.stride()?;
+        let stored = match self.c.eat_word("as")? {
+            true => Some(self.c.dtype()?),
+            false => None,
+        };
         self.c.expect_word("of")?;
+        let tensor = self.constant()?;
         Ok(Panels {
-            tensor: self.constant()?,
+            stored: stored.unwrap_or(tensor.dtype()),
+            tensor,
             base,
             batch,
             depth,

@@ -3,7 +3,7 @@
 use heddle_ir::{DType, Entity};
 
 use super::program::{Checked, Fault, exists, same, size, typed, written};
-use crate::contract::{Access, Contract};
+use crate::contract::{Access, Contract, NARROW};
 use crate::expr::{Expr, ExprId};
 use crate::program::{Body, Buffer, BufferKind, Chain, Local, LocalKind, Store, UProgram};
 
@@ -257,11 +257,13 @@ impl<'p> Site<'p> {
                 } => (buffer, vec![base, depth]),
             };
             exists(self.program.buffers.len(), buffer, "b")?;
-            same(
-                "an operand's buffer",
-                self.program.buffers[buffer].dtype,
-                c.dtype,
-            )?;
+            let found = self.program.buffers[buffer].dtype;
+            let is_packed = matches!(self.program.buffers[buffer].kind, BufferKind::Packed(_));
+            // A kernel widens packed constants.
+            let is_narrow = is_packed && c.dtype == DType::F32 && NARROW.contains(&found);
+            if !is_narrow || !matches!(operand.access, Access::Panels { .. }) {
+                same("an operand's buffer", found, c.dtype)?;
+            }
             for part in parts {
                 self.value("an offset", part, DType::I64)?;
             }

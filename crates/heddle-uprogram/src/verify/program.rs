@@ -320,7 +320,7 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
         BufferKind::Packed(panels) => {
             let len = panels.checked_len();
             (
-                panels.tensor.dtype(),
+                panels.stored,
                 len.ok_or(Fault::Rule("its panels are outside of their source"))?,
             )
         }
