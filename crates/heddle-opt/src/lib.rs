@@ -29,6 +29,7 @@ mod names;
 mod outline;
 mod pipeline;
 mod remove_dead;
+mod round_weights;
 mod seed_as_input;
 mod separate_ranks;
 mod stop_misfits;
@@ -56,6 +57,7 @@ pub use merge_common::merge_common;
 pub use outline::{Outlined, call_outlined, constant_view, is_stated, needs, outline};
 pub use pipeline::{PASSES, Pass, Report, find_pass, optimize};
 pub use remove_dead::remove_dead;
+pub use round_weights::{LeftWeight, RoundedWeights, round_weights};
 pub use seed_as_input::seed_as_input;
 pub use separate_ranks::separate_ranks;
 pub use transform::{
