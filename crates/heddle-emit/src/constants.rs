@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use heddle_ir::Tensor;
 use heddle_uprogram::UProgram;
+use heddle_uprogram::contract::NARROW;
 use heddle_uprogram::program::BufferKind;
 
 /// The contents of `env->constants`. They share the model's memory until they are packed; no
@@ -47,7 +48,11 @@ impl Constant<'_> {
         let outer = panels.batch.iter().chain(&panels.depth);
         let axes = outer.chain([&panels.columns]);
         let axes = axes.flat_map(|axis| [axis.0, axis.1]);
-        let bits = panels.tensor.dtype().bits() as i64;
+        let narrow = NARROW.iter().position(|narrow| *narrow == panels.stored);
+        let narrow = narrow.filter(|_| panels.stored != panels.tensor.dtype());
+        // The number of bits is less than 256.
+        let stored = narrow.map_or(0, |k| k as i64 + 1) << 8;
+        let bits = panels.tensor.dtype().bits() as i64 | stored;
         let batch = panels.batch.len() as i64;
         [bits, panels.base, batch].into_iter().chain(axes).collect()
     }

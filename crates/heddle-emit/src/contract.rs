@@ -40,11 +40,33 @@ pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
         if let Some(longest) = longest_run(program, dtype) {
             text.line(format!("#define HEDDLE_ZEROS {longest}"));
             text.line(include_str!("prelude/windows.h").trim_end());
+        }
+        let stored = contracts().filter(|c| c.dtype == dtype);
+        for stored in stored
+            .filter_map(|c| stored_weights(program, c))
+            .collect::<BTreeSet<_>>()
+        {
+            text.line(format!("#define HEDDLE_W {}", dialect.stored(stored)));
+            text.line(format!("#define HEDDLE_STORED {}", stored.name()));
+            text.line(include_str!("prelude/weights.h").trim_end());
+            text.line("#undef HEDDLE_W");
+            text.line("#undef HEDDLE_STORED");
+        }
+        if longest_run(program, dtype).is_some() {
             text.line("#undef HEDDLE_ZEROS");
         }
         text.line("#undef HEDDLE_T");
         text.line("#undef HEDDLE_NAME");
     }
+}
+
+/// The type of a second operand's panels, if a kernel widens it.
+fn stored_weights(program: &UProgram, c: &Contract) -> Option<DType> {
+    let Access::Panels { buffer, .. } = c.b.access else {
+        return None;
+    };
+    let stored = program.buffers[buffer].dtype;
+    (stored != c.dtype && c.tile > 1).then_some(stored)
 }
 
 impl<'a> Writer<'a> {
@@ -88,6 +110,14 @@ impl<'a> Writer<'a> {
         self.store_finished(c, s);
         self.close_store();
         self.close(&levels);
+    }
+
+    /// The suffix of the kernels that read a contraction's second operand.
+    pub(crate) fn kernels(&self, c: &Contract) -> String {
+        match stored_weights(self.program, c) {
+            Some(stored) => format!("{}_{}", c.dtype.name(), stored.name()),
+            None => c.dtype.name().into(),
+        }
     }
 
     fn epilogue(&self, c: &Contract) -> Scalars<'a> {
@@ -215,6 +245,7 @@ impl<'a> Writer<'a> {
         t: &str,
     ) {
         let width = panel_width(c.dtype);
+        let kernels = self.kernels(c);
         self.text.line(format!(
             "const int64_t end = (last + {}) / {width};",
             width - 1
@@ -279,7 +310,7 @@ impl<'a> Writer<'a> {
             "const int64_t start = panel * {width}, ahead = last - start;"
         ));
         let block = format!(
-            "heddle_{kernel}_{t}({a}, {a_row}, {a_step}, {panels} * {width} * {whole}, {whole}"
+            "heddle_{kernel}_{kernels}({a}, {a_row}, {a_step}, {panels} * {width} * {whole}, {whole}"
         );
         if let Some(out) = &out {
             self.text.line(format!(
@@ -394,6 +425,10 @@ impl<'a> Writer<'a> {
                 Access::Computed => return Default::default(),
             };
             let base = s.write(self.text, base);
+            let ty = match role {
+                "b" => stored_weights(self.program, c).map_or(ty, |stored| self.dialect.stored(stored)),
+                _ => ty,
+            };
             let pointer = format!("const {ty} *const {role} = b{} + {base};", buffer.index());
             self.text.line(pointer);
             let [outer, depth] =

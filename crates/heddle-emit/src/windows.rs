@@ -52,7 +52,11 @@ impl Writer<'_> {
         t: &str,
     ) {
         let [z, y, x] = axes;
-        let width = panel_width(c.dtype);
+        let (width, kernels) = (panel_width(c.dtype), self.kernels(c));
+        let whole = match c.b.access {
+            Access::Panels { depth, .. } if depth != c.depth.1 => self.size(depth),
+            _ => "depth".into(),
+        };
         let along = if joined(&windows, x) { 1 } else { x.taps };
         let most = z.taps * y.taps * along;
         let tiles = (LIST_BYTES / (RUN_BYTES * most)).clamp(1, MOST_TILES);
@@ -100,7 +104,7 @@ impl Writer<'_> {
                 "{ty} tile[{tiles} * HEDDLE_ROWS * HEDDLE_PANELS * {width}] __attribute__((aligned(64)));"
             ),
             format!(
-                "heddle_block_of_windows_{t}(tiles, at, {most}, runs, panels, depth, b + panel * {width} * depth, tile);"
+                "heddle_block_of_windows_{kernels}(tiles, at, {most}, runs, panels, {whole}, b + panel * {width} * {whole}, tile);"
             ),
             "const int64_t low = first > start ? first - start : 0;".into(),
             format!("const int64_t high = ahead < panels * {width} ? ahead : panels * {width};"),

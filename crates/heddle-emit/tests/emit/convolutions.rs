@@ -2,6 +2,7 @@
 
 use crate::harness::{Case, drawn_with};
 use heddle_runtime::BuildOptions;
+use heddle_uprogram::contract::NARROW;
 
 /// A convolution: the shapes of its map, behind the batch, and of its weights, and its attributes.
 struct Conv {
@@ -102,6 +103,17 @@ const fn strided(
 impl Conv {
     /// The convolution of `%x` by constants, with an element type and a batch of this size.
     fn text(&self, ty: &str, batch: &str, end: &str) -> String {
+        self.text_with(ty, batch, end, &|n| format!("{}", (n * 7 % 11) as i64 - 5))
+    }
+
+    /// The same with weights of these values.
+    fn text_with(
+        &self,
+        ty: &str,
+        batch: &str,
+        end: &str,
+        weight: &dyn Fn(usize) -> String,
+    ) -> String {
         let list = |values: &[usize]| {
             let values: Vec<String> = values.iter().map(usize::to_string).collect();
             values.join(",")
@@ -112,7 +124,7 @@ impl Conv {
             _ => list(values),
         };
         let mut next = 0;
-        let weights = nested(self.weights, &mut next);
+        let weights = nested(self.weights, &mut next, weight);
         let (map, shape, pads) = (list(self.map), list(self.weights), list(self.pads));
         let (strides, dilations, ones) =
             (or_ones(self.strides), or_ones(self.dilations), list(&ones));
@@ -147,13 +159,13 @@ impl Conv {
     }
 }
 
-/// Small weights of both signs.
-fn nested(shape: &[usize], next: &mut usize) -> String {
+/// Weights by their number.
+fn nested(shape: &[usize], next: &mut usize, weight: &dyn Fn(usize) -> String) -> String {
     let Some((&size, rest)) = shape.split_first() else {
         *next += 1;
-        return format!("{}", (*next * 7 % 11) as i64 - 5);
+        return weight(*next);
     };
-    let parts: Vec<String> = (0..size).map(|_| nested(rest, next)).collect();
+    let parts: Vec<String> = (0..size).map(|_| nested(rest, next, weight)).collect();
     format!("[{}]", parts.join(", "))
 }
 
@@ -223,6 +235,33 @@ fn long_vectors() {
         let text = conv.text("f32", "2", RELU);
         let name = format!("convolution {i} by long vectors");
         check_with(&options, &name, &text, 2, &[1, 2]);
+    }
+}
+
+/// Weights in fewer bytes, also with vectors of 64 bytes: runs begin and end within rows of the panels.
+#[test]
+fn weights_in_fewer_bytes() {
+    let weight = |n: usize| format!("{:?}", (n * 7919 % 1009) as f32 / 517.0 - 0.9);
+    let long = BuildOptions {
+        extra_flags: vec!["-DHEDDLE_LONG_VECTORS".into(), "-Wno-psabi".into()],
+        ..Default::default()
+    };
+    for stored in NARROW {
+        for (i, conv) in CONVS.iter().enumerate() {
+            let name = format!("convolution {i} in {stored}");
+            let text = conv.text_with("f32", "2", RELU, &weight);
+            let (module, inputs) = drawn_with(&name, &text, &|_| 2, 1);
+            let case = Case::narrowed(&name, module, &inputs, stored);
+            let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
+            let channels = conv.weights[0] / conv.groups;
+            let kernel = format!("heddle_block_of_windows_f32_{stored}(tiles");
+            let fires = case.source.text.contains(&kernel);
+            assert_eq!(fires, reads_in_place(&case) && channels >= 4, "{name}");
+            case.check(&name, &BuildOptions::default(), &[1, 2]);
+            if i % 3 == 0 {
+                case.check(&name, &long, &[2]);
+            }
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod snapshots;
 mod split;
 mod stops;
 mod warnings;
+mod weights;
 
 #[allow(dead_code)] // Tests of this crate use a part of it.
 #[path = "../../../heddle-opt/tests/opt/common/mod.rs"]

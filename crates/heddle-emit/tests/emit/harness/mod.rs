@@ -179,6 +179,24 @@ impl Case {
         Self::written(name, module, inputs, machine, schedule, form)
     }
 
+    /// The program with weights in this type, against the interpreter with weights rounded to it.
+    pub fn narrowed(
+        name: &str,
+        mut module: Module,
+        inputs: &[Datum],
+        stored: DType,
+    ) -> Result<Case, String> {
+        heddle_opt::round_weights(&mut module, stored);
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+        let schedule = |program: &mut UProgram| {
+            let left = heddle_schedule::narrow_weights(program, stored);
+            assert!(left.is_empty(), "{name}: {stored} does not hold {left:?}");
+            heddle_uprogram::verify_program(program).expect("a well-formed program");
+            heddle_schedule::schedule(program, &machine);
+        };
+        Self::with(name, module, inputs, &machine, &schedule)
+    }
+
     /// The program as a simulated launch of so many blocks of 64 threads runs it, written in CUDA.
     pub fn simulated(
         name: &str,
@@ -289,6 +307,12 @@ impl Case {
         let emitted = heddle_emit::write_hosted(&self.program, &layout, &heddle_emit::C);
         self.source.text = emitted.source;
         self
+    }
+
+    /// Bytes of the program's constants.
+    pub fn constant_bytes(&self) -> usize {
+        let constants = heddle_emit::Constants::of(&self.program);
+        constants.iter().map(|c| c.size()).sum()
     }
 
     /// Does a size follow from elements of an input?
