@@ -88,6 +88,7 @@ def compile(
     pin: bool = True,
     optimize: bool = True,
     max_frames: int | None = None,
+    weights: str = "f32",
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: None = None,
@@ -119,6 +120,7 @@ def compile(
     pin: bool = True,
     optimize: bool = True,
     max_frames: int | None = None,
+    weights: str = "f32",
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: Sequence[str] | None = None,
@@ -131,7 +133,8 @@ def compile(
 
     `device` is "cpu", or "interp" for the interpreter, which needs no C compiler, "cuda" for an NVIDIA GPU, or "sim" for a simulated one. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
-    `False` for none. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
+    `False` for none. `weights` is the type that constant weights of products and convolutions are stored in: "f32", "bf16", "f16", or "int8" with a
+    scale for each output column; they are computed in f32. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.
 
     `batch_of` names the inputs in which many instances differ: the result is a `BatchProgram`, which runs them together, each with control
@@ -139,7 +142,7 @@ def compile(
     """
     options = dict(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
-        compiler=compiler, cache=cache,
+        weights=weights, compiler=compiler, cache=cache,
     )
     if _is_traced(model):
         if entries is not None:
@@ -169,7 +172,8 @@ def compile(
 def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the native part takes them: defaults stated, and the cache as a path."""
     made = dict(
-        device="cpu", threads=None, verify=False, tune=False, pin=True, optimize=True, max_frames=None, compiler=None, cache=None,
+        device="cpu", threads=None, verify=False, tune=False, pin=True, optimize=True, max_frames=None, weights="f32",
+        compiler=None, cache=None,
     )
     unknown = set(options) - set(made)
     if unknown:

@@ -3,13 +3,13 @@
 mod parse;
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Grid, Pin, Step, Target, Tune, Weights};
+use heddle::{Grid, Packed, Pin, Step, Target, Tune, Weights};
 
-use self::parse::{bytes, seconds, size, step, tolerance};
+use self::parse::{bytes, seconds, size, step, tolerance, weights};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -224,13 +224,8 @@ pub struct Source {
     /// likewise.
     #[arg(long, value_name = "FILE")]
     pub batch: Option<PathBuf>,
-    /// The inputs that all instances share: an .npz file with those that --batch lacks.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "batch",
-        conflicts_with = "input"
-    )]
+    /// The inputs that all instances share, if `--weights` names a file.
+    #[arg(skip)]
     pub weights: Option<PathBuf>,
     /// Print on standard error what the instances of --batch share, the steps in which each block of the program runs, with
     /// their mean number of instances, and what runs for one instance after the other. The interpreter counts these; within
@@ -320,6 +315,10 @@ pub struct Compiling {
     /// Bind worker threads to cores of their own, which other runs of heddle then leave free.
     #[arg(long, value_enum, default_value_t = PinArg::Auto)]
     pub pin: PinArg,
+    /// Type that constant weights of products and convolutions are stored in: f32, bf16, f16, or int8 with a scale for each output
+    /// column; they are computed in f32. Any other value is an .npz file with the inputs that all instances share, those that --batch lacks.
+    #[arg(long, value_name = "TYPE|FILE", value_parser = weights)]
+    pub weights: Vec<WeightsArg>,
     /// Place of packed weights.
     #[arg(long, value_enum, default_value_t = PackedArg::Memory)]
     pub packed: PackedArg,
@@ -333,6 +332,34 @@ pub struct Compiling {
     /// Leave out steps of compiling, by name (see `bench --ablate`).
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step)]
     pub without: Vec<Step>,
+}
+
+impl Compiling {
+    /// The type that weights are stored in.
+    pub fn stored(&self) -> Weights {
+        let stored = self.weights.iter().rev().find_map(|arg| match arg {
+            WeightsArg::Stored(weights) => Some(*weights),
+            WeightsArg::Shared(_) => None,
+        });
+        stored.unwrap_or_default()
+    }
+
+    /// The file of inputs that instances share.
+    pub fn shared(&self) -> Option<&Path> {
+        self.weights.iter().rev().find_map(|arg| match arg {
+            WeightsArg::Shared(path) => Some(&**path),
+            WeightsArg::Stored(_) => None,
+        })
+    }
+}
+
+/// A value of `--weights`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WeightsArg {
+    /// The type that weights are stored in.
+    Stored(Weights),
+    /// A file of inputs that instances share.
+    Shared(PathBuf),
 }
 
 /// The devices.
@@ -421,6 +448,16 @@ pub struct CompileArgs {
     /// binary.
     #[arg(long, value_name = "FILE.hprog", conflicts_with_all = ["emit", "part", "target", "machine", "output", "batch_of", "profile_blocks"])]
     pub save: Option<PathBuf>,
+    /// With --weights of fewer bytes: refuse the program if an output's largest difference from that with weights in f32 exceeds this
+    /// part of its largest number. Without, the errors are printed on standard error.
+    #[arg(long, value_name = "LIMIT", value_parser = tolerance, allow_negative_numbers = true)]
+    pub weights_error: Option<f64>,
+    /// The inputs that errors of the weights are measured on: an .npz file with an array for each; default: drawn at random.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "batch_of")]
+    pub input: Option<PathBuf>,
+    /// The value of a named size for drawn inputs (may be repeated); default 2.
+    #[arg(long, value_name = "NAME=N", value_parser = size)]
+    pub size: Vec<(String, u64)>,
     /// Print the time of each stage on standard error.
     #[arg(long)]
     pub times: bool,
@@ -488,11 +525,11 @@ pub enum PackedArg {
     Cache,
 }
 
-impl From<PackedArg> for Weights {
-    fn from(arg: PackedArg) -> Weights {
+impl From<PackedArg> for Packed {
+    fn from(arg: PackedArg) -> Packed {
         match arg {
-            PackedArg::Memory => Weights::Memory,
-            PackedArg::Cache => Weights::Cache,
+            PackedArg::Memory => Packed::Memory,
+            PackedArg::Cache => Packed::Cache,
         }
     }
 }

@@ -114,6 +114,10 @@ fn hint(remedy: Remedy) -> String {
             None => remedy.to_string(),
         },
         Remedy::LimitMemory => "a lower --max-memory ends the run earlier".into(),
+        Remedy::WideWeights => "--weights f32 is for every device".into(),
+        Remedy::AllowWeightsError => {
+            "allow more with --weights-error, or choose --weights of more bytes".into()
+        }
         Remedy::Interpret => "--device interp runs models without a C compiler, slowly".into(),
         Remedy::Processor => "--device cpu runs models without a GPU".into(),
         Remedy::ReportSchedule => format!(
@@ -173,6 +177,8 @@ mod tests {
             raise(Limit::Frames),
             raise(Limit::Timeout),
             (Remedy::LimitMemory, "--max-memory"),
+            (Remedy::WideWeights, "--weights f32"),
+            (Remedy::AllowWeightsError, "--weights-error"),
             (Remedy::Interpret, "--device interp"),
             (Remedy::ReportSchedule, "--device interp"),
             (Remedy::Report, "report"),

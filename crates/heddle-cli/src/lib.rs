@@ -14,7 +14,9 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use heddle::Weights;
+
+use crate::args::{Cli, Command, Compiling};
 use crate::fail::{Exit, Failure};
 
 pub use crate::commands::inspect::{model_outline, program_outline};
@@ -52,7 +54,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-fn dispatch(command: Command) -> Result<(), Failure> {
+fn dispatch(mut command: Command) -> Result<(), Failure> {
+    share_weights(&mut command)?;
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Check(args) => commands::check::check(args),
@@ -62,4 +65,31 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Bench(args) => commands::bench::bench(args),
         Command::Opt(args) => commands::opt::opt(args),
     }
+}
+
+/// Gives the file of `--weights` to the inputs of a batch. Where there is none, its name is no type.
+fn share_weights(command: &mut Command) -> Result<(), Failure> {
+    let none = |compiling: &Compiling| match compiling.shared() {
+        Some(path) => {
+            let types: Vec<_> = Weights::ALL.iter().map(|w| w.name()).collect();
+            let text = format!("--weights: `{}` is none of the types", path.display());
+            Err(Failure::new(Exit::Usage, text).hint(format!("they are {}", types.join(", "))))
+        }
+        None => Ok(()),
+    };
+    let (source, compiling) = match command {
+        Command::Run(args) => (&mut args.source, &args.exec.compiling),
+        Command::Check(args) => (&mut args.source, &args.exec.compiling),
+        Command::Bench(args) => (&mut args.source, &args.exec.compiling),
+        Command::Test(args) => return none(&args.exec.compiling),
+        Command::Compile(args) => return none(&args.compiling),
+        Command::Inspect(_) | Command::Opt(_) => return Ok(()),
+    };
+    source.weights = compiling.shared().map(Into::into);
+    if source.weights.is_some() && source.batch.is_none() {
+        return none(compiling).map_err(|failure| {
+            failure.hint("the types are f32, bf16, f16 and int8; a file of shared inputs goes with --batch, not with --input")
+        });
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heddle::{CacheChoice, CompileOptions, Device, OpenOptions, Pin, RunOptions, Tune};
+use heddle::{CacheChoice, CompileOptions, Device, OpenOptions, Pin, RunOptions, Tune, Weights};
 use pyo3::Borrowed;
 use pyo3::prelude::*;
 
@@ -40,6 +40,7 @@ pub struct Compiling {
     pin: bool,
     optimize: bool,
     max_frames: Option<usize>,
+    weights: String,
     compiler: Option<String>,
     /// A folder; an empty path: none.
     cache: Option<PathBuf>,
@@ -57,6 +58,7 @@ impl<'py> FromPyObject<'_, 'py> for Compiling {
             pin: item(&options, "pin", TRUTH)?,
             optimize: item(&options, "optimize", TRUTH)?,
             max_frames: item(&options, "max_frames", NATURAL)?,
+            weights: item(&options, "weights", TEXT)?,
             compiler: item(&options, "compiler", TEXT)?,
             cache: item(&options, "cache", FOLDER)?,
         })
@@ -82,11 +84,22 @@ impl Compiling {
             pin: if self.pin { Pin::Auto } else { Pin::Off },
             optimize: self.optimize,
             max_frames: self.max_frames,
+            weights: weights(py, &self.weights)?,
             compiler: self.compiler,
             cache: cache(self.cache),
             ..Default::default()
         })
     }
+}
+
+/// The type of weights of a name.
+fn weights(py: Python<'_>, name: &str) -> PyResult<Weights> {
+    let weights = Weights::ALL.iter().find(|w| w.name() == name);
+    weights.copied().ok_or_else(|| {
+        let names: Vec<&str> = Weights::ALL.iter().map(|w| w.name()).collect();
+        let text = format!("weights={name:?} is none of {}", names.join(", "));
+        input_error(py, text, None)
+    })
 }
 
 /// The device of a name.

@@ -190,6 +190,25 @@ pub enum Error {
     /// The grid to simulate is none.
     #[error("the grid: {0}")]
     Grid(#[from] GridError),
+    /// The device has no kernels for weights in this type.
+    #[error(
+        "weights in {0}: the device's programs read no packed constants; they have weights in f32 only"
+    )]
+    Weights(crate::Weights),
+    /// An output differs from that of weights in `f32` by more than the limit.
+    #[error(
+        "output `{output}` with weights in {weights} differs by {error:.2e} of its largest number from that with weights in f32; the limit is {limit:.2e}"
+    )]
+    WeightsError {
+        /// The output.
+        output: String,
+        /// The type of the weights.
+        weights: crate::Weights,
+        /// The largest difference by the largest number.
+        error: f64,
+        /// The limit.
+        limit: f64,
+    },
     /// More worker threads are asked for than [`MAX_THREADS`](crate::MAX_THREADS).
     #[error("{0} worker threads: a program can use up to {most}", most = crate::MAX_THREADS)]
     Threads(usize),
@@ -285,8 +304,8 @@ impl Error {
             },
             Error::Traced(e) => traced_kind(e),
             Error::Exported { error, .. } => traced_kind(error),
-            Error::NotCompiled(_) => ErrorKind::Unsupported,
-            Error::Thread(_) | Error::Frames(_) => ErrorKind::Limit,
+            Error::NotCompiled(_) | Error::Weights(_) => ErrorKind::Unsupported,
+            Error::Thread(_) | Error::Frames(_) | Error::WeightsError { .. } => ErrorKind::Limit,
             Error::Trace(TraceError::TooLong(_) | TraceError::TooDeep) => ErrorKind::Limit,
             Error::Trace(TraceError::Mismatch) => ErrorKind::Internal,
             Error::Batch(BatchError::Refused(_)) => ErrorKind::Unsupported,
@@ -463,6 +482,8 @@ impl Error {
             Error::Compiled { error, .. } => compiled_remedy(error)?,
             Error::Text { error, .. } => Remedy::Advice(error.hint.clone()?),
             Error::Frames(_) => Remedy::Raise(Limit::Frames),
+            Error::Weights(_) => Remedy::WideWeights,
+            Error::WeightsError { .. } => Remedy::AllowWeightsError,
             Error::Build(BuildError::NoCompiler { .. }) => Remedy::Interpret,
             Error::Build(BuildError::Device(error)) => device_remedy(error)?,
             Error::Batch(BatchError::Instance { error, .. }) => error.remedy()?,

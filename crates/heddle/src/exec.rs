@@ -147,7 +147,7 @@ impl Program {
         let start = Instant::now();
         let mut interpreted = self.report.interpreted.clone();
         let interpret = || {
-            let results = interpret(&self.module, args, options, None)?;
+            let results = interpret(&self.graph(), args, options, None)?;
             Ok((results, Some(start.elapsed())))
         };
         let results = match options.f64 && self.device() != Device::Interp {
@@ -202,7 +202,7 @@ impl Program {
     pub fn session(&self, options: &RunOptions) -> Session {
         // In double precision the interpreter runs it.
         let artifact = match options.f64 && self.device() != Device::Interp {
-            true => interpreted(self.module.clone()),
+            true => interpreted(self.graph()),
             false => self.artifact.clone(),
         };
         Session::new(artifact, options)
@@ -245,7 +245,19 @@ impl Program {
 
     /// The same graph on the interpreter, whose results a compiled program is to have.
     pub fn on_interpreter(&self) -> Self {
-        self.with(interpreted(self.module.clone()), Duration::ZERO)
+        self.with(interpreted(self.graph()), Duration::ZERO)
+    }
+
+    /// The graph that the interpreter runs in the program's place, with its weights rounded.
+    fn graph(&self) -> Arc<Module> {
+        match self.options.weights.stored() {
+            Some(to) => {
+                let mut rounded = (*self.module).clone();
+                heddle_opt::round_weights(&mut rounded, to);
+                Arc::new(rounded)
+            }
+            None => self.module.clone(),
+        }
     }
 
     /// The workers that run the compiled form; 1 on the interpreter.
@@ -259,7 +271,8 @@ impl Program {
         if !error.is_of_compiled_code() {
             return error.placed(&self.module);
         }
-        interpreted_error(&self.module, args, options).unwrap_or_else(|| error.placed(&self.module))
+        interpreted_error(&self.graph(), args, options)
+            .unwrap_or_else(|| error.placed(&self.module))
     }
 }
 

@@ -63,6 +63,7 @@ mod structures;
 mod uprogram;
 mod value;
 mod weights;
+mod weights_error;
 
 pub use backend::{ArrayView, Block, HostMemory, Memory, Required, Space};
 pub use compare::{Closeness, Mismatch, Tolerance, compare};
@@ -76,7 +77,7 @@ pub use inputs::{InputError, Inputs};
 pub use machine::Machine;
 pub use model::{Fold, Format, LoadOptions, Model, trace_targets};
 pub use options::{
-    Baseline, CompileOptions, Device, MAX_THREADS, Pin, RunOptions, Target, Tune, Weights,
+    Baseline, CompileOptions, Device, MAX_THREADS, Packed, Pin, RunOptions, Target, Tune, Weights,
     add_compiler,
 };
 pub use pipeline::{check_device, compile};

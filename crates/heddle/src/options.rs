@@ -1,7 +1,9 @@
 //! Options of compiling and running.
 
+use std::fmt;
 use std::time::Duration;
 
+use heddle_ir::DType;
 use heddle_runtime::cache::{Cache, CacheChoice};
 use heddle_runtime::{BuildOptions, CancelToken, Grid, Sanitizer};
 
@@ -69,8 +71,10 @@ pub struct CompileOptions {
     pub max_frames: Option<usize>,
     /// May worker threads be bound to cores?
     pub pin: Pin,
-    /// The place of packed weights.
+    /// The type that weights of products are stored in. All devices compute with the numbers of this type, in `f32`.
     pub weights: Weights,
+    /// The place of packed weights.
+    pub packed: Packed,
     /// The C compiler, optionally with leading arguments. `None`: what the environment's `HEDDLE_CC` names, else the first that works
     /// of `gcc`, `clang`, `cc`, and those of [`add_compiler`].
     pub compiler: Option<String>,
@@ -105,9 +109,57 @@ pub enum Pin {
     Off,
 }
 
+/// The type that constants are stored in if they are `f32` and weights of products or convolutions whose kernels read packed constants. Others stay
+/// as they are, with a note in the [`Report`](crate::Report). GPUs have no such kernels yet: compiling for one is an error of kind
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// That of the model.
+    #[default]
+    F32,
+    /// The upper half of an `f32`, rounded to nearest, ties to even.
+    Bf16,
+    /// Half precision, rounded to nearest, ties to even. Constants with numbers beyond 65,504 stay.
+    F16,
+    /// Whole multiples, up to 127, of a scale for each output column (output channel of a convolution), which is the largest number of the column by
+    /// 127, rounded up to 17 bits.
+    Int8,
+}
+
+impl Weights {
+    /// All of them.
+    pub const ALL: &'static [Weights] = &[Weights::F32, Weights::Bf16, Weights::F16, Weights::Int8];
+
+    /// The name, as in `heddle run --weights`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Weights::F32 => "f32",
+            Weights::Bf16 => "bf16",
+            Weights::F16 => "f16",
+            Weights::Int8 => "int8",
+        }
+    }
+
+    /// The element type, if it is another one than the model's.
+    pub(crate) fn stored(self) -> Option<DType> {
+        match self {
+            Weights::F32 => None,
+            Weights::Bf16 => Some(DType::Bf16),
+            Weights::F16 => Some(DType::F16),
+            Weights::Int8 => Some(DType::I8),
+        }
+    }
+}
+
+impl fmt::Display for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// The place of packed weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weights {
+pub enum Packed {
     /// The process's memory, in large pages where the system has them.
     #[default]
     Memory,
@@ -139,6 +191,7 @@ impl Default for CompileOptions {
             max_frames: None,
             pin: Pin::default(),
             weights: Weights::default(),
+            packed: Packed::default(),
             compiler: None,
             cache: CacheChoice::default(),
             machine: None,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use heddle_ir::Module;
 use heddle_lower::lower_expecting;
 use heddle_opt::Edit;
-use heddle_schedule::{kernel_passes, schedule_passes};
+use heddle_schedule::{kernel_passes, narrow_weights, schedule_passes};
 use heddle_uprogram::text;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
@@ -122,17 +122,18 @@ impl Pipeline<'_> {
             Origin::Read(module) => Arc::new(self.optimized(module)?),
             Origin::Optimized(module) => module,
         };
+        let rounded = self.rounded(&module)?;
         if let Some(tap) = self.tap {
-            tap.optimized(&module);
+            tap.optimized(&rounded);
         }
         let graph = || Scheduled {
-            module: module.clone(),
+            module: rounded.clone(),
             lowered: None,
         };
         let mut refused = None;
         let artifact = match self.backend.lowers() {
             false => self.backend.build(graph())?,
-            true => match self.whole(&module)? {
+            true => match self.whole(&rounded)? {
                 Ok(artifact) => artifact,
                 Err(error) => {
                     refused = Some(error);
@@ -178,6 +179,32 @@ impl Pipeline<'_> {
                 .map_err(|errors| Error::invalid("a graph pass", &errors))?;
         }
         Ok(module)
+    }
+
+    /// The graph with its weights rounded to the numbers of the type that they are stored in. The program keeps the graph as it was, whose
+    /// constants lie in the model's file.
+    fn rounded(&self, module: &Arc<Module>) -> Result<Arc<Module>, Error> {
+        let weights = self.options.weights;
+        let Some(to) = weights.stored() else {
+            return Ok(module.clone());
+        };
+        if self.backend.lowers() && !heddle_schedule::packs_weights(&self.backend.machine()) {
+            return Err(Error::Weights(weights));
+        }
+        let mut rounded = (**module).clone();
+        let report = (self.log).time("round_weights", || {
+            heddle_opt::round_weights(&mut rounded, to)
+        });
+        if let Some((node, cause)) = report.left.first() {
+            let more = match report.left.len() {
+                1 => String::new(),
+                n => format!(" (and those of {} more)", n - 1),
+            };
+            self.log.note(format!(
+                "the weights of {node} stay f32, not {weights}: {cause}{more}"
+            ));
+        }
+        Ok(Arc::new(rounded))
     }
 
     /// Builds a program without parts, for fewer units if the device turns out to hold no more of them at once.
@@ -248,6 +275,16 @@ impl Pipeline<'_> {
         flow.lowered(&program);
         for pass in kernel_passes(without) {
             log.time(pass.name, || pass.apply(&mut program, machine));
+        }
+        if let Some(to) = options.weights.stored() {
+            let left = log.time("narrow_weights", || narrow_weights(&mut program, to));
+            if let Some(&first) = left.first() {
+                let name = &program.buffers[first].name;
+                log.note(format!(
+                    "{} packed constants stay f32, since their columns are others than those of the model's products: `{name}`",
+                    left.len()
+                ));
+            }
         }
         let (layout, constants) = thread::scope(|scope| {
             let packing = tap

@@ -25,6 +25,10 @@ pub enum Remedy {
     Raise(Limit),
     /// Set a lower limit of memory, so that the run ends before the system has none left.
     LimitMemory,
+    /// Compile with weights in `f32`, which every device has.
+    WideWeights,
+    /// Allow a larger error of weights in fewer bytes, or store them in more.
+    AllowWeightsError,
     /// Run on the interpreter, which needs no C compiler.
     Interpret,
     /// Run on the processor, which needs no GPU.
@@ -77,6 +81,10 @@ impl fmt::Display for Remedy {
             Remedy::LimitMemory => {
                 let limit = Limit::Memory;
                 write!(f, "a lower `RunOptions::{limit}` ends the run earlier")
+            }
+            Remedy::WideWeights => f.write_str("`Weights::F32` is for every device"),
+            Remedy::AllowWeightsError => {
+                f.write_str("allow a larger error, or choose `Weights` of more bytes")
             }
             Remedy::Interpret => {
                 f.write_str("`Device::Interp` runs models without a C compiler, slowly")

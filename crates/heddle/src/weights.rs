@@ -8,7 +8,7 @@ use heddle_onnx::Mapped;
 use heddle_runtime::cache::{Cache, Key};
 use heddle_runtime::{BuildError, Constant, MemoryError, Slabs, weights};
 
-use crate::{CompileOptions, Error, Weights, options};
+use crate::{CompileOptions, Error, Packed, options};
 
 /// Version of the layouts. Another one means that equal numbers of [`heddle_emit::Constant::layout`] stand for other bytes.
 const FORMAT: &[u8] = concat!("1 ", env!("CARGO_PKG_VERSION")).as_bytes();
@@ -24,9 +24,9 @@ pub(crate) fn constants(
 ) -> Result<Vec<Constant>, Error> {
     // Passes read constants that they replaced.
     Mapped::release_all();
-    let cache = match options.weights {
-        Weights::Cache => cache(constants, options),
-        Weights::Memory => None,
+    let cache = match options.packed {
+        Packed::Cache => cache(constants, options),
+        Packed::Memory => None,
     };
     let mut all: Vec<_> = constants.iter().enumerate().collect();
     // The large ones first: a source and its copy exist together while the copy is made.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use heddle::Step;
+use heddle::{Step, Weights};
+
+use super::WeightsArg;
 
 /// `n=4`.
 pub fn size(text: &str) -> Result<(String, u64), String> {
@@ -50,6 +52,15 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
         return Err(error());
     }
     Duration::try_from_secs_f64(value).map_err(|_| error())
+}
+
+/// `bf16`, or the name of a file.
+pub fn weights(text: &str) -> Result<WeightsArg, String> {
+    let stored = Weights::ALL.iter().find(|weights| weights.name() == text);
+    Ok(match stored {
+        Some(weights) => WeightsArg::Stored(*weights),
+        None => WeightsArg::Shared(text.into()),
+    })
 }
 
 /// A finite number that is not negative.

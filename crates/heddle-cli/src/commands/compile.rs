@@ -4,10 +4,13 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use heddle::{CompileOptions, Dump, Graph, LoadOptions, Model, Printed, on_large_stack};
+use heddle::{
+    CompileOptions, Dump, Graph, LoadOptions, Model, Printed, Program, RunOptions, Weights,
+    on_large_stack,
+};
 
 use super::{batch, compile_options, note};
-use crate::args::CompileArgs;
+use crate::args::{CompileArgs, TargetArg};
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::{files, out, show};
@@ -21,7 +24,7 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
     let profile = args.profile_blocks.as_deref();
     let profile = profile.map(|path| npz::read(path, &model.signature().inputs, Floats::Same));
     let options = CompileOptions {
-        machine: args.machine,
+        machine: args.machine.clone(),
         profile: profile.transpose()?,
         ..compile_options(&args.compiling)
     };
@@ -31,6 +34,11 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, text));
     };
     let dump = heddle::emit(&model, &options, target, emit.into())?;
+    if options.weights != Weights::F32 && args.target == TargetArg::Cpu && options.machine.is_none()
+    {
+        let compiled = heddle::compile(&model, &options)?;
+        weights_errors(&compiled, &args)?;
+    }
     let printed = match &args.part {
         Some(name) => Some(dump.part(name).ok_or_else(|| no_part(name, &dump))?),
         None => dump.whole(),
@@ -54,11 +62,42 @@ fn save(args: &CompileArgs, path: &Path) -> Result<(), Failure> {
     }
     let program = heddle::compile(&model, &compile_options(&args.compiling))?;
     note(program.report(), &args.model.path);
+    weights_errors(&program, args)?;
     program.save(path)?;
     if args.times {
         eprint!("{}", times(&program.report().stages));
     }
     Ok(())
+}
+
+/// Prints the errors of weights in fewer bytes, on given or drawn inputs.
+fn weights_errors(program: &Program, args: &CompileArgs) -> Result<(), Failure> {
+    let weights = args.compiling.stored();
+    if weights == Weights::F32 {
+        return Ok(());
+    }
+    let inputs = match &args.input {
+        Some(path) => npz::read(path, &program.signature().inputs, Floats::Same)?,
+        None => program.draw(0, &args.size.iter().cloned().collect())?,
+    };
+    let errors = match program.weights_errors(inputs, &RunOptions::default()) {
+        Ok(errors) => errors,
+        // Nobody asked for these inputs.
+        Err(error) if args.input.is_none() && args.weights_error.is_none() => {
+            eprintln!("note: the errors of weights in {weights} are unknown: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for (output, error) in &errors {
+        eprintln!(
+            "weights in {weights}: output `{output}` differs by {error:.2e} of its largest number"
+        );
+    }
+    Ok(match args.weights_error {
+        Some(limit) => program.check_weights_errors(&errors, limit)?,
+        None => (),
+    })
 }
 
 fn times(stages: &[(&'static str, Duration)]) -> String {

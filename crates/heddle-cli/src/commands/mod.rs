@@ -215,7 +215,8 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
         threads: args.threads.map(NonZero::get),
         tune: args.tune.into(),
         pin: args.pin.into(),
-        weights: args.packed.into(),
+        weights: args.stored(),
+        packed: args.packed.into(),
         verify: args.verify,
         without: args.without.clone(),
         ..Default::default()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heddle::{Device, OpenOptions, Program};
+use heddle::{Device, OpenOptions, Program, Weights};
 
 use super::{Prepared, inputs, run_options};
 use crate::args::{Compiling, DeviceArg, Exec, PackedArg, PinArg, ProgramArgs, Source, TuneArg};
@@ -49,11 +49,12 @@ pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepa
 }
 
 /// Options of compiling, and whether they are given.
-fn settled(args: &Compiling) -> [(&'static str, bool); 7] {
+fn settled(args: &Compiling) -> [(&'static str, bool); 8] {
     [
         ("--tune", args.tune == TuneArg::On),
         ("--threads", args.threads.is_some()),
         ("--pin", args.pin == PinArg::Off),
+        ("--weights", args.stored() != Weights::F32),
         ("--packed", args.packed == PackedArg::Cache),
         ("--no-opt", args.no_opt),
         ("--verify", args.verify),

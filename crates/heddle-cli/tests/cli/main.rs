@@ -10,6 +10,7 @@ mod errors;
 mod hostile;
 mod inspect;
 mod language;
+mod narrow;
 mod npz;
 mod opt;
 mod pt2;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::saved_error::SavedError;
-use crate::{CompileOptions, Device, Pin, Step, Tune, Weights};
+use crate::{CompileOptions, Device, Packed, Pin, Step, Tune, Weights};
 
 /// The most worker threads that a file may ask for.
 const MAX_THREADS: usize = 4096;
@@ -30,8 +30,9 @@ pub fn write(options: &CompileOptions) -> String {
     line("pin", (options.pin == Pin::Auto).to_string());
     line(
         "cached_weights",
-        (options.weights == Weights::Cache).to_string(),
+        (options.packed == Packed::Cache).to_string(),
     );
+    line("weights", options.weights.name().into());
     line("tune", (options.tune == Tune::On).to_string());
     line("verify", options.verify.to_string());
     for step in &options.without {
@@ -64,7 +65,11 @@ pub fn read(text: &str) -> Result<CompileOptions, SavedError> {
             }
             "max_frames" => options.max_frames = Some(number(line, value)?),
             "pin" if !number::<bool>(line, value)? => options.pin = Pin::Off,
-            "cached_weights" if number(line, value)? => options.weights = Weights::Cache,
+            "cached_weights" if number(line, value)? => options.packed = Packed::Cache,
+            "weights" => {
+                let weights = Weights::ALL.iter().find(|w| w.name() == value);
+                options.weights = *weights.ok_or_else(|| wrong(line))?;
+            }
             "tune" if number(line, value)? => options.tune = Tune::On,
             "pin" | "cached_weights" | "tune" => {}
             "verify" => options.verify = number(line, value)?,
@@ -105,7 +110,8 @@ mod tests {
             threads: Some(3),
             max_frames: Some(0),
             pin: Pin::Off,
-            weights: Weights::Cache,
+            weights: Weights::Int8,
+            packed: Packed::Cache,
             tune: Tune::On,
             verify: true,
             without: Step::named("fuse").into_iter().collect(),
@@ -125,6 +131,7 @@ mod tests {
             "threads 100000",
             "device tpu",
             "pin maybe",
+            "weights int7",
             "arch --evil",
             "without sleep",
             "colour red",
