@@ -426,7 +426,9 @@ impl<'a> Writer<'a> {
             };
             let base = s.write(self.text, base);
             let ty = match role {
-                "b" => stored_weights(self.program, c).map_or(ty, |stored| self.dialect.stored(stored)),
+                "b" => {
+                    stored_weights(self.program, c).map_or(ty, |stored| self.dialect.stored(stored))
+                }
                 _ => ty,
             };
             let pointer = format!("const {ty} *const {role} = b{} + {base};", buffer.index());

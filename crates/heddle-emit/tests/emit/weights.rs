@@ -167,11 +167,7 @@ fn weights_take_fewer_bytes() {
     let (module, inputs) = drawn_with("wide", &text, &|_| 1, 1);
     let wide = Case::new("wide", module, &inputs).unwrap_or_else(|e| panic!("{e}"));
     let others = wide.constant_bytes() - 4 * 64 * 256;
-    for (stored, each, scales) in [
-        (DType::Bf16, 2, 0),
-        (DType::F16, 2, 0),
-        (DType::I8, 1, 256),
-    ] {
+    for (stored, each, scales) in [(DType::Bf16, 2, 0), (DType::F16, 2, 0), (DType::I8, 1, 256)] {
         let narrow = narrowed("narrow", &text, 1, stored).constant_bytes();
         assert_eq!(narrow - others, each * 64 * 256 + 4 * scales, "{stored}");
     }
