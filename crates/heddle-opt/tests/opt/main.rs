@@ -22,5 +22,6 @@ mod random_levels;
 mod random_loops;
 mod random_programs;
 mod random_transformed;
+mod round_weights;
 mod texts;
 mod unstack_carried;
