@@ -69,33 +69,36 @@ struct Narrowed {
     scales: Option<(Buffer, i64)>,
 }
 
-/// Buffers that only second operands of products read, from the first place of their matrices on.
-fn read_as_panels(program: &UProgram) -> BTreeSet<Buffer> {
+/// Packed constants that only second operands of products read, a whole matrix at each point of the operators' axes.
+fn read_as_panels(program: &mut UProgram) -> BTreeSet<Buffer> {
     let (mut panels, mut others) = (BTreeSet::new(), BTreeSet::new());
-    for (_, op) in program.operators.iter() {
+    let UProgram {
+        operators,
+        buffers,
+        pool,
+        ..
+    } = program;
+    for (_, op) in operators.iter() {
         let own = match &op.body {
             Body::Contract(c) if c.dtype == DType::F32 => match c.b.access {
-                Access::Panels { buffer, base, .. } if is_batched(program, op, base) => {
-                    panels.insert(buffer);
-                    Some(c.b.value)
-                }
+                Access::Panels { buffer, base, .. } => match &buffers[buffer].kind {
+                    BufferKind::Packed(of) => {
+                        let matrix = matrix(pool, op, base, of.matrix_len());
+                        matrix.map(|_| (buffer, c.b.value))
+                    }
+                    _ => None,
+                },
                 _ => None,
             },
             _ => None,
         };
-        let rest = op.body.exprs().into_iter().filter(|e| Some(*e) != own);
-        let loads = program.pool.loads(rest.collect::<Vec<_>>());
+        panels.extend(own.map(|own| own.0));
+        let rest = op.body.exprs().into_iter();
+        let rest = rest.filter(|e| own.is_none_or(|own| own.1 != *e));
+        let loads = pool.loads(rest);
         others.extend(loads.into_iter().map(|(buffer, _)| buffer));
     }
     &panels - &others
-}
-
-/// True if a first element depends on axes of the operator alone.
-fn is_batched(program: &UProgram, op: &Operator, base: ExprId) -> bool {
-    let locals = program.locals_of(base);
-    locals
-        .iter()
-        .all(|local| op.axes.iter().any(|axis| axis.0 == *local))
 }
 
 /// Adds the factors of the columns of bytes, and says how many a matrix has.
@@ -153,15 +156,19 @@ fn read_narrow(
     Some(Body::Contract(c))
 }
 
-/// The number of the matrix that begins at `base`, of matrices of this length.
+/// The number of the matrix that begins at `base`, of matrices of this length; `None` if that does not follow from the operator's
+/// axes.
 fn matrix(pool: &mut Pool, op: &Operator, base: ExprId, len: i64) -> Option<ExprId> {
     let mut matrix = pool.int(0);
     let mut rest = base;
     for &(local, _) in &op.axes {
         let (by, others) = stride(pool, rest, local)?;
         rest = others;
-        let by = pool.as_int(by)?;
-        let (local, by) = (pool.local(local), pool.int(by / len.max(1)));
+        let (by, len) = (pool.as_int(by)?, len.max(1));
+        if by % len != 0 {
+            return None;
+        }
+        let (local, by) = (pool.local(local), pool.int(by / len));
         let part = pool.product(local, by);
         matrix = pool.sum(matrix, part);
     }
