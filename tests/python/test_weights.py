@@ -42,5 +42,6 @@ def test_numbers_are_those_of_the_type():
 def test_errors():
     with pytest.raises(heddle.InputError, match='weights="int7" is none of f32, bf16, f16, int8'):
         run(weights="int7")
-    with pytest.raises(heddle.Error, match="weights in bf16"):
+    with pytest.raises(heddle.Unsupported, match="weights in bf16") as error:
         run(weights="bf16", device="sim")
+    assert 'weights="f32"' in error.value.hint

@@ -32,7 +32,7 @@ pub struct RoundedWeights {
 pub enum LeftWeight {
     /// A number becomes infinite in the type, or is no finite number.
     NotHeld,
-    /// No kernel reads such a product's weights in panels.
+    /// Kernels read weights of such a product in panels seldom or never.
     NotPacked,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for LeftWeight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LeftWeight::NotHeld => "they have numbers that the type does not hold",
-            LeftWeight::NotPacked => "its kernel reads no packed weights",
+            LeftWeight::NotPacked => "kernels of such products seldom or never pack them",
         })
     }
 }
@@ -53,8 +53,9 @@ impl fmt::Display for LeftWeight {
 /// Each product gets constants of its own, so other readers of a constant keep it, and products that read it with other columns have
 /// other scales.
 ///
-/// It does *not* change weights that no kernel reads in panels: those of products with few columns, of depthwise convolutions, and
-/// of convolutions with one tap or dynamic maps.
+/// It does *not* change weights that kernels read in panels seldom or never: those of products with few columns, of depthwise
+/// convolutions, and of convolutions with one tap or dynamic maps. Others it rounds before kernels are selected: a product whose
+/// kernel packs none after all, a convolution with short runs for one, has rounded weights that take as many bytes as before.
 pub fn round_weights(module: &mut Module, to: DType) -> RoundedWeights {
     let mut report = RoundedWeights::default();
     for id in module.functions.keys().collect::<Vec<FuncId>>() {

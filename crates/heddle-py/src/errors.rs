@@ -133,6 +133,7 @@ fn hint(remedy: Remedy) -> String {
             "install a C compiler, `pip install heddle-compiler[cc]`, or pass device=\"interp\", which needs none".into()
         }
         Remedy::Processor => "pass device=\"cpu\", which needs no GPU".into(),
+        Remedy::WideWeights => "pass weights=\"f32\", which is for every device".into(),
         Remedy::GiveRanks => {
             "pass ranks={name: rank} for inputs that the model declares without".into()
         }

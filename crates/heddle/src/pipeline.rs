@@ -279,10 +279,13 @@ impl Pipeline<'_> {
         if let Some(to) = options.weights.stored() {
             let left = log.time("narrow_weights", || narrow_weights(&mut program, to));
             if let Some(&first) = left.first() {
-                let name = &program.buffers[first].name;
+                let (name, weights) = (&program.buffers[first].name, options.weights);
+                let more = match left.len() {
+                    1 => String::new(),
+                    n => format!(" (and {} more)", n - 1),
+                };
                 log.note(format!(
-                    "{} packed constants stay f32, since their columns are others than those of the model's products: `{name}`",
-                    left.len()
+                    "packed constant `{name}` stays f32: it has numbers that {weights} does not hold{more}"
                 ));
             }
         }

@@ -10,7 +10,7 @@ use heddle::{
 };
 
 use super::{batch, compile_options, note};
-use crate::args::{CompileArgs, TargetArg};
+use crate::args::CompileArgs;
 use crate::fail::{Exit, Failure};
 use crate::npz::{self, Floats};
 use crate::{files, out, show};
@@ -34,10 +34,13 @@ pub fn compile(args: CompileArgs) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, text));
     };
     let dump = heddle::emit(&model, &options, target, emit.into())?;
-    if options.weights != Weights::F32 && args.target == TargetArg::Cpu && options.machine.is_none()
-    {
-        let compiled = heddle::compile(&model, &options)?;
-        weights_errors(&compiled, &args)?;
+    if options.weights != Weights::F32 {
+        // Errors are the model's: this computer measures them, whatever the text is for.
+        let options = CompileOptions {
+            machine: None,
+            ..options
+        };
+        weights_errors(&heddle::compile(&model, &options)?, &args)?;
     }
     let printed = match &args.part {
         Some(name) => Some(dump.part(name).ok_or_else(|| no_part(name, &dump))?),
@@ -77,10 +80,11 @@ fn weights_errors(program: &Program, args: &CompileArgs) -> Result<(), Failure> 
         return Ok(());
     }
     let inputs = match &args.input {
-        Some(path) => npz::read(path, &program.signature().inputs, Floats::Same)?,
-        None => program.draw(0, &args.size.iter().cloned().collect())?,
+        Some(path) => Ok(npz::read(path, &program.signature().inputs, Floats::Same)?),
+        None => program.draw(0, &args.size.iter().cloned().collect()),
     };
-    let errors = match program.weights_errors(inputs, &RunOptions::default()) {
+    let run = |inputs| program.weights_errors(inputs, &RunOptions::default());
+    let errors = match inputs.and_then(run) {
         Ok(errors) => errors,
         // Nobody asked for these inputs.
         Err(error) if args.input.is_none() && args.weights_error.is_none() => {
@@ -94,10 +98,10 @@ fn weights_errors(program: &Program, args: &CompileArgs) -> Result<(), Failure> 
             "weights in {weights}: output `{output}` differs by {error:.2e} of its largest number"
         );
     }
-    Ok(match args.weights_error {
-        Some(limit) => program.check_weights_errors(&errors, limit)?,
-        None => (),
-    })
+    if let Some(limit) = args.weights_error {
+        program.check_weights_errors(&errors, limit)?;
+    }
+    Ok(())
 }
 
 fn times(stages: &[(&'static str, Duration)]) -> String {
