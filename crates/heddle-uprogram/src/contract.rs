@@ -96,13 +96,14 @@ pub enum Access {
         /// The first element of a row.
         at: ExprId,
     },
-    /// Panels ([`Panels`]) that start at this element of a buffer of the contraction's type.
+    /// Panels ([`Panels`]) that start at this element of a buffer of the contraction's type, or of packed constants in a type of
+    /// [`NARROW`], which a kernel widens.
     Panels {
         /// The buffer.
         buffer: Buffer,
         /// The first element.
         base: ExprId,
-        /// Rows of a panel: the size of the depth axis.
+        /// Places of a panel: the size of the depth axis, in whole rows.
         depth: ExprId,
     },
     /// The [windows](Contract::windows) of a map whose channels lie next to each other, which begins

@@ -3,13 +3,15 @@
 //! ```text
 //! load        file -> graph                        Model::load
 //! verify      the graph is well-formed             Model::load
-//! passes      graph -> graph                       heddle_opt::optimize           tap: ir
+//! passes      graph -> graph                       heddle_opt::optimize
+//! round       weights as numbers of fewer bytes, on request    round_weights      tap: ir
 //!
 //! the whole program, or each part of one that has no compiled form as a whole (backend/parts):
 //! transform   graph -> graph for this device       heddle_opt::transform          tap: transformed
 //! profile     counts of a run, on request          heddle_interp::run_profiled
 //! lower       graph -> uProgram                    heddle_lower::lower            tap: lowered
 //! kernels     fuse, select_kernels                 heddle_schedule::kernel_passes
+//! narrow      weights in fewer bytes, on request   heddle_schedule::narrow_weights
 //! schedule    uTasks, order, memory, syncs         heddle_schedule::schedule_passes
 //! verify      the schedule is sound, on request    heddle_uprogram::verify_schedule
 //!                                                                                 tap: uprogram, schedule
