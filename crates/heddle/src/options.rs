@@ -110,8 +110,8 @@ pub enum Pin {
 }
 
 /// The type of constants that are `f32` and weights of products or convolutions. Those whose kernels pack constants are stored in it; weights
-/// that kernels seldom or never pack stay as they are, with a note in the [`Report`](crate::Report). GPUs have no such kernels yet: compiling for one is an error of kind
-/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+/// that kernels seldom or never pack stay as they are, with a note in the [`Report`](crate::Report). GPUs have no such kernels yet: compiling
+/// for one is an error of kind [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Weights {
     /// That of the model.
