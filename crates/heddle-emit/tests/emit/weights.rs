@@ -27,9 +27,9 @@ fn long_vectors() -> BuildOptions {
     }
 }
 
-/// Checks a program with weights in each type, in which products read so many panels of fewer bytes.
-fn check(name: &str, text: &str, rows: i64) {
-    for stored in NARROW {
+/// Checks a program with weights in each of these types, some of which a product reads.
+fn check(name: &str, text: &str, rows: i64, types: &[DType]) {
+    for &stored in types {
         let name = format!("{name}, {rows} rows, in {stored}");
         let case = narrowed(&name, text, rows, stored);
         let kernel = format!("_f32_{stored}(");
@@ -47,9 +47,10 @@ fn narrowed(name: &str, text: &str, rows: i64, stored: DType) -> Case {
     case.unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
+/// Each size in bytes, and in one of the types of 16 bits.
 #[test]
 fn products_of_any_size() {
-    for (k, n) in [
+    for (i, (k, n)) in [
         (2, 8),
         (3, 17),
         (4, 16),
@@ -57,7 +58,10 @@ fn products_of_any_size() {
         (6, 33),
         (67, 131),
         (1031, 33),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let text = format!(
             "fn @main(%x: f32[m,{k}], %v: f32[1,{k}], %t: f32[{k},m], %b: f32[{n}]) -> (%p: f32[m,{n}], %q: f32[1,{n}], %r: f32[m,{n}]) {{
                %w = {}
@@ -68,25 +72,23 @@ fn products_of_any_size() {
              }}",
             constant(&[k, n])
         );
+        let types = [[DType::Bf16, DType::F16][i % 2], DType::I8];
         for rows in [0, 1, 2, 3, 5, 13, 97] {
-            check(&format!("[{k},{n}]"), &text, rows);
+            check(&format!("[{k},{n}]"), &text, rows, &types);
         }
     }
 }
 
 #[test]
 fn products_by_long_vectors() {
-    for (k, n) in [(3, 17), (7, 32), (67, 131)] {
+    for ((k, n), stored) in [(3, 17), (7, 32), (67, 131)].into_iter().zip(NARROW) {
         let text = format!(
             "fn @main(%x: f32[m,{k}]) -> (%p: f32[m,{n}]) {{
                return dot(%x, {})
              }}",
             constant(&[k, n])
         );
-        for (rows, stored) in [1, 3, 8, 97]
-            .into_iter()
-            .flat_map(|m| NARROW.map(|t| (m, t)))
-        {
+        for rows in [1, 3, 8, 97] {
             let name = format!("[{k},{n}], {rows} rows, in {stored} by long vectors");
             narrowed(&name, &text, rows, stored).check(&name, &long_vectors(), &[1, 2]);
         }
@@ -115,7 +117,7 @@ fn products_of_any_form() {
         constant(&[13, 37]),
     );
     for rows in [1, 2, 19, 101] {
-        check("forms", &text, rows);
+        check("forms", &text, rows, &NARROW);
     }
 }
 
@@ -152,7 +154,7 @@ fn control_flow() {
         constant(&[16, 16])
     );
     for rows in [1, 5] {
-        check("control flow", &text, rows);
+        check("control flow", &text, rows, &NARROW);
     }
 }
 
