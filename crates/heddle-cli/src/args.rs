@@ -18,7 +18,7 @@ Exit codes:
   2   the command line is wrong
   3   the model or its inputs are wrong
   4   the model uses what Heddle does not support
-  5   a limit was reached: memory, iterations, depth, frames, time
+  5   a limit was reached: memory, iterations, depth, frames, time, error of weights
   6   a file could not be read or written
   7   the device, its driver or its compiler is missing, or does not do
   70  an error inside Heddle, or a device fails; please report it";
@@ -84,6 +84,7 @@ Examples:
   heddle compile model.onnx --emit ir --batch-of words,tags   (one program for many sentences)
   heddle compile model.onnx --emit schedule --batch-of words --profile-blocks all.npz
   heddle compile model.onnx --save model.hprog   (then: heddle run model.hprog --trusted --input in.npz)
+  heddle compile model.onnx --save model.hprog --weights int8 --weights-error 0.01 --input in.npz
   heddle compile model.onnx --emit uprogram -o model.uprogram
   heddle compile model.onnx --emit source --target cuda -o model.cu";
 
