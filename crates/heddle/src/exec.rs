@@ -14,7 +14,7 @@ use crate::draw;
 use crate::dump::{self, Dump, Emit};
 use crate::inputs::{self, InputError, Inputs};
 use crate::options::{CompileOptions, Device, RunOptions, Target};
-use crate::pipeline::Origin;
+use crate::pipeline::{Origin, with_rounded_weights};
 use crate::report::{Interpreted, Report};
 use crate::session::Session;
 use crate::signature::Signature;
@@ -250,12 +250,8 @@ impl Program {
 
     /// The graph that the interpreter runs in the program's place, with its weights rounded.
     fn graph(&self) -> Arc<Module> {
-        match self.options.weights.stored() {
-            Some(to) => {
-                let mut rounded = (*self.module).clone();
-                heddle_opt::round_weights(&mut rounded, to);
-                Arc::new(rounded)
-            }
+        match with_rounded_weights(&self.module, &self.options) {
+            Some((rounded, _)) => Arc::new(rounded),
             None => self.module.clone(),
         }
     }

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use heddle_ir::Module;
 use heddle_lower::lower_expecting;
-use heddle_opt::Edit;
+use heddle_opt::{Edit, RoundedWeights};
 use heddle_schedule::{kernel_passes, narrow_weights, schedule_passes};
 use heddle_uprogram::text;
 
@@ -103,6 +103,22 @@ pub(crate) fn compile_for(
         tap,
     };
     on_large_stack(|| pipeline.run(origin, load))?
+}
+
+/// A graph with its weights rounded to the numbers of the type that they are stored in, and what became of them; `None` if that is
+/// the model's type.
+pub(crate) fn with_rounded_weights(
+    module: &Module,
+    options: &CompileOptions,
+) -> Option<(Module, RoundedWeights)> {
+    let to = options.weights.stored()?;
+    let mut rounded = module.clone();
+    let report = heddle_opt::round_weights(&mut rounded, to);
+    if options.optimize {
+        // Views of constants that products read no more.
+        heddle_opt::remove_dead(&mut rounded);
+    }
+    Some((rounded, report))
 }
 
 /// One compilation.
@@ -187,16 +203,16 @@ impl Pipeline<'_> {
     /// constants lie in the model's file.
     fn rounded(&self, module: &Arc<Module>) -> Result<Arc<Module>, Error> {
         let weights = self.options.weights;
-        let Some(to) = weights.stored() else {
+        if weights.stored().is_none() {
             return Ok(module.clone());
-        };
+        }
         if self.backend.lowers() && !heddle_schedule::packs_weights(&self.backend.machine()) {
             return Err(Error::Weights(weights));
         }
-        let mut rounded = (**module).clone();
-        let report = (self.log).time("round_weights", || {
-            heddle_opt::round_weights(&mut rounded, to)
-        });
+        let round = || with_rounded_weights(module, self.options);
+        let Some((rounded, report)) = self.log.time("round_weights", round) else {
+            return Ok(module.clone());
+        };
         if let Some((node, cause)) = report.left.first() {
             let more = match report.left.len() {
                 1 => String::new(),
