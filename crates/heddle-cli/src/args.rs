@@ -136,7 +136,7 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Compile a model and write the output of a stage.
     #[command(after_help = COMPILE_EXAMPLES)]
-    Compile(CompileArgs),
+    Compile(Box<CompileArgs>),
     /// Measure the time of runs.
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),

@@ -61,7 +61,7 @@ fn dispatch(mut command: Command) -> Result<(), Failure> {
         Command::Check(args) => commands::check::check(args),
         Command::Test(args) => commands::test::test(args),
         Command::Inspect(args) => commands::inspect::inspect(args),
-        Command::Compile(args) => commands::compile::compile(args),
+        Command::Compile(args) => commands::compile::compile(*args),
         Command::Bench(args) => commands::bench::bench(args),
         Command::Opt(args) => commands::opt::opt(args),
     }
