@@ -163,7 +163,7 @@ def main(wheels: str, extra: str = "") -> int:
         python = f"{folder}/bin/python"
         install(python, str(wheel), *TOOLS)
         # Most of the time is Python's, on one processor for each process.
-        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
+        tests = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal", "--durations=20"]
         environment = dict(os.environ)
         if extra == "torch":
             requirements = ROOT / "scripts" / "requirements-torch.txt"

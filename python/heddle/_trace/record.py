@@ -107,10 +107,11 @@ def _complex(x: torch.Tensor) -> torch.Tensor:
     return x.new_empty(x.shape, dtype=x.dtype.to_complex())
 
 
-# Operators whose fakes PyTorch makes for fixed sizes only, or so that sizes become fixed.
+# Operators whose fakes PyTorch makes for fixed sizes only, or so that sizes become fixed, or in a second by taking them apart.
 _FAKES: dict[Any, Callable[..., torch.Tensor]] = {
     aten.constant_pad_nd.default: _padded, aten.masked_scatter.default: lambda x, mask, source: aten.where.self(mask, x, x),
     aten.addbmm.default: lambda x, a, b, **rest: x.new_empty((a.shape[1], b.shape[2])),
+    aten.grid_sampler_2d.default: lambda x, grid, *rest: x.new_empty((*x.shape[:2], *grid.shape[1:3])),
     aten.polar.default: lambda x, angle: _complex(aten.add.Tensor(x, angle)),
     aten._fft_r2c.default: _spectrum, aten._fft_c2r.default: _signal, aten._fft_c2c.default: lambda x, *rest: x.new_empty(x.shape),
 }
