@@ -36,27 +36,57 @@ pub fn write_kernels(text: &mut Text, program: &UProgram, dialect: &Dialect) {
         text.line("");
         text.line(format!("#define HEDDLE_T {ty}"));
         text.line(format!("#define HEDDLE_NAME(name) heddle_##name##_{t}"));
+        let longest = longest_run(program, dtype);
+        begin_panels(text, ty, t);
         text.line(kernels.trim_end());
-        if let Some(longest) = longest_run(program, dtype) {
+        text.line(BLOCKS.trim_end());
+        if let Some(longest) = longest {
             text.line(format!("#define HEDDLE_ZEROS {longest}"));
             text.line(include_str!("prelude/windows.h").trim_end());
+            text.line(WINDOW_BLOCKS.trim_end());
         }
-        let stored = contracts().filter(|c| c.dtype == dtype);
-        for stored in stored
-            .filter_map(|c| stored_weights(program, c))
-            .collect::<BTreeSet<_>>()
-        {
-            text.line(format!("#define HEDDLE_W {}", dialect.stored(stored)));
-            text.line(format!("#define HEDDLE_STORED {}", stored.name()));
+        end_panels(text);
+        let of_type = contracts().filter(|c| c.dtype == dtype);
+        let stored = of_type.filter_map(|c| stored_weights(program, c));
+        for stored in stored.collect::<BTreeSet<_>>() {
+            let suffix = kernels_of(dtype, Some(stored));
+            begin_panels(text, dialect.stored(stored), &suffix);
             text.line(include_str!("prelude/weights.h").trim_end());
-            text.line("#undef HEDDLE_W");
-            text.line("#undef HEDDLE_STORED");
+            text.line(BLOCKS.trim_end());
+            if longest.is_some() {
+                text.line(WINDOW_BLOCKS.trim_end());
+            }
+            end_panels(text);
         }
-        if longest_run(program, dtype).is_some() {
+        if longest.is_some() {
             text.line("#undef HEDDLE_ZEROS");
         }
         text.line("#undef HEDDLE_T");
         text.line("#undef HEDDLE_NAME");
+    }
+}
+
+const BLOCKS: &str = include_str!("prelude/blocks.h");
+const WINDOW_BLOCKS: &str = include_str!("prelude/window_blocks.h");
+
+/// Defines the words of kernels that read panels of a type.
+fn begin_panels(text: &mut Text, ty: &str, suffix: &str) {
+    text.line(format!("#define HEDDLE_W {ty}"));
+    text.line(format!("#define HEDDLE_OF(name) heddle_##name##_{suffix}"));
+    text.line("#define HEDDLE_PLACES ((int)(sizeof(HEDDLE_T) / sizeof(HEDDLE_W)))");
+}
+
+fn end_panels(text: &mut Text) {
+    for word in ["HEDDLE_W", "HEDDLE_OF", "HEDDLE_PLACES"] {
+        text.line(format!("#undef {word}"));
+    }
+}
+
+/// The suffix of kernels that compute in a type, and read panels that are stored in another.
+fn kernels_of(dtype: DType, stored: Option<DType>) -> String {
+    match stored {
+        Some(stored) => format!("{}_{}", dtype.name(), stored.name()),
+        None => dtype.name().into(),
     }
 }
 
@@ -114,10 +144,7 @@ impl<'a> Writer<'a> {
 
     /// The suffix of the kernels that read a contraction's second operand.
     pub(crate) fn kernels(&self, c: &Contract) -> String {
-        match stored_weights(self.program, c) {
-            Some(stored) => format!("{}_{}", c.dtype.name(), stored.name()),
-            None => c.dtype.name().into(),
-        }
+        kernels_of(c.dtype, stored_weights(self.program, c))
     }
 
     fn epilogue(&self, c: &Contract) -> Scalars<'a> {

@@ -1,5 +1,6 @@
 /* Kernels of contractions, for elements of type HEDDLE_T. The emitter puts this text in once for each type that a program
- * contracts, with HEDDLE_T and HEDDLE_NAME defined.
+ * contracts, with HEDDLE_T and HEDDLE_NAME defined. Panels hold elements of type HEDDLE_W, here the same; what reads them is named by
+ * HEDDLE_OF.
  *
  * A panel is 64 bytes of columns, stored place by place of the depth axis. A tile is up to HEDDLE_ROWS rows by the columns of
  * HEDDLE_SLICE vectors. Its sums stay in registers while the depth axis goes by: each step loads some vectors of panels and
@@ -42,7 +43,7 @@
 #define HEDDLE_SETS(rows) ((rows) < 2 ? 4 : (rows) < 4 ? 2 : 1)
 /* Operands and destination of a tile: see `slice`. */
 #define HEDDLE_TILE_PARAMETERS                                                                      \
-  int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step, const HEDDLE_T *b, int64_t next, \
+  int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step, const HEDDLE_W *b, int64_t next, \
       uintptr_t ahead, int64_t ahead_step, bool more, HEDDLE_T *out, int64_t out_row
 #define HEDDLE_TILE_ARGUMENTS \
   depth, a, a_row, a_step, b, next, ahead, ahead_step, more, out, out_row
@@ -89,7 +90,7 @@ typedef HEDDLE_T HEDDLE_NAME(vector)
  * as long as a panel's row, each belongs to a panel of its own, and `next` elements lie between two of these. Where enough is
  * computed meanwhile, each step also asks for `ahead_step` of the bytes at `ahead`: what is needed next comes from far away. If
  * rows lie `anywhere`, row r of `a` begins at a[at[r]], and `a_step` is 1. */
-HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const int vectors, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
+HEDDLE_TEMPLATE HEDDLE_OF(slice)(const int rows, const int vectors, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
   enum { LANES = HEDDLE_VECTOR / sizeof(HEDDLE_T), PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T) };
   const int sets = HEDDLE_SETS(rows);
   const HEDDLE_T *from[HEDDLE_SLICE], *from_row[HEDDLE_ROWS];
@@ -157,114 +158,6 @@ HEDDLE_TEMPLATE HEDDLE_NAME(slice)(const int rows, const int vectors, const bool
       *to = total;
     }
 }
-
-#define HEDDLE_TILE_OF(name, rows, anywhere, at, ...)                                              \
-  HEDDLE_KERNEL HEDDLE_NAME(name##rows)(__VA_ARGS__) {                                             \
-    const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T);                      \
-    if (HEDDLE_VECTOR == HEDDLE_PANEL_BYTES && next == 0) {                                        \
-      HEDDLE_NAME(slice)(rows, 1, anywhere, at, HEDDLE_TILE_ARGUMENTS);                            \
-      return;                                                                                      \
-    }                                                                                              \
-    for (int c = 0; c < HEDDLE_PANEL_BYTES / (int)sizeof(HEDDLE_T); c += columns, b += columns, out += columns) \
-      HEDDLE_NAME(slice)(rows, HEDDLE_SLICE, anywhere, at, HEDDLE_TILE_ARGUMENTS);                 \
-  }
-#ifdef HEDDLE_ROWS_ANYWHERE
-#define HEDDLE_TILE(rows)                                                                          \
-  HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)                                  \
-  HEDDLE_TILE_OF(tile_at, rows, true, at, const int64_t *at, HEDDLE_TILE_PARAMETERS)
-#define HEDDLE_CASE(rows)                                                                          \
-  if (anywhere) HEDDLE_NAME(tile_at##rows)(at, HEDDLE_TILE_ARGUMENTS);                             \
-  else HEDDLE_NAME(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                             \
-  break;
-#else
-#define HEDDLE_TILE(rows) HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)
-#define HEDDLE_CASE(rows)                                                                          \
-  (void)anywhere, (void)at;                                                                        \
-  HEDDLE_NAME(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                                  \
-  break;
-#endif
-
-HEDDLE_TILE(1)
-HEDDLE_TILE(2)
-HEDDLE_TILE(3)
-HEDDLE_TILE(4)
-HEDDLE_TILE(5)
-HEDDLE_TILE(6)
-#if HEDDLE_ROWS > 6
-HEDDLE_TILE(7)
-HEDDLE_TILE(8)
-#endif
-#undef HEDDLE_TILE
-#undef HEDDLE_TILE_OF
-
-/* A tile of up to HEDDLE_ROWS rows. */
-HEDDLE_TEMPLATE HEDDLE_NAME(tile)(int64_t rows, const bool anywhere, const int64_t *at, HEDDLE_TILE_PARAMETERS) {
-  switch (rows) {
-#if HEDDLE_ROWS > 6
-  case 8: HEDDLE_CASE(8)
-  case 7: HEDDLE_CASE(7)
-#endif
-  case 6: HEDDLE_CASE(6)
-  case 5: HEDDLE_CASE(5)
-  case 4: HEDDLE_CASE(4)
-  case 3: HEDDLE_CASE(3)
-  case 2: HEDDLE_CASE(2)
-  default: HEDDLE_CASE(1)
-  }
-}
-#undef HEDDLE_CASE
-
-/* A block: the sums of some rows and of up to HEDDLE_PANELS panels, which hold `whole` places of the depth axis, of which `depth` are
- * summed. What several tiles read is cut into parts of the depth axis
- * that stay in the L1. Each tile also asks for its part of what the sums will meet, unless `beside` is null. */
-#define HEDDLE_BLOCK_PARAMETERS                                                                     \
-  int64_t rows, int64_t panels, int64_t depth, const HEDDLE_T *a, int64_t a_row, int64_t a_step,    \
-      const HEDDLE_T *b, int64_t whole, HEDDLE_T *out, int64_t out_row, const void *beside,         \
-      int64_t beside_row
-HEDDLE_TEMPLATE HEDDLE_NAME(block_at)(const bool anywhere, const int64_t *at, HEDDLE_BLOCK_PARAMETERS) {
-  enum {
-    PANEL = HEDDLE_PANEL_BYTES / sizeof(HEDDLE_T),
-    AT_ONCE = HEDDLE_VECTOR < HEDDLE_PANEL_BYTES ? 1 : HEDDLE_SLICE,
-    MOST = HEDDLE_PART_BYTES / sizeof(HEDDLE_T)
-  };
-  /* Tiles have about the same number of rows, since one with few rows is slow. */
-  const int64_t tiles = (rows + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
-  const int64_t parts = rows > HEDDLE_ROWS && depth > MOST ? (depth + MOST - 1) / MOST : 1;
-  for (int64_t part = 0, k = 0; part < parts; part++) {
-    const int64_t count = (depth - k) / (parts - part);
-    for (int64_t p = 0; p < panels; p += AT_ONCE) {
-      /* A last panel without a neighbour, which 0 says, is computed alone. Panels of no depth have neighbours, too. */
-      const int64_t next = p + 1 < panels ? PANEL * (whole > 0 ? whole : 1) : 0;
-      const HEDDLE_T *const panel = b + (p * whole + k) * PANEL;
-      /* Each tile prefetches its part of the next panel; rounding makes parts overlap. */
-      const int64_t ahead_step = (HEDDLE_PANEL_BYTES + tiles - 1) / tiles;
-      const uintptr_t ahead = (uintptr_t)panel + AT_ONCE * whole * HEDDLE_PANEL_BYTES;
-      for (int64_t t = 0; t < tiles; t++) {
-        const int64_t row = rows * t / tiles, some = rows * (t + 1) / tiles - row;
-        if (beside && part + 1 == parts)
-          for (int64_t r = row * AT_ONCE; r < (row + some) * AT_ONCE; r++)
-            __builtin_prefetch((const HEDDLE_T *)beside + r / AT_ONCE * beside_row +
-                               (p + r % AT_ONCE) * PANEL);
-        HEDDLE_NAME(tile)(some, anywhere, anywhere ? at + row : at, count, a + row * a_row + k * a_step, a_row, a_step, panel, next,
-                          ahead + t * count * ahead_step, ahead_step, part > 0,
-                          out + row * out_row + p * PANEL, out_row);
-      }
-    }
-    k += count;
-  }
-}
-
-HEDDLE_KERNEL HEDDLE_NAME(block)(HEDDLE_BLOCK_PARAMETERS) {
-  HEDDLE_NAME(block_at)(false, NULL, rows, panels, depth, a, a_row, a_step, b, whole, out, out_row, beside, beside_row);
-}
-
-#ifdef HEDDLE_ROWS_ANYWHERE
-/* A block of rows that begin at these elements of `a` and have steps of one. */
-HEDDLE_KERNEL HEDDLE_NAME(block_of_rows)(const int64_t *at, HEDDLE_BLOCK_PARAMETERS) {
-  HEDDLE_NAME(block_at)(true, at, rows, panels, depth, a, a_row, a_step, b, whole, out, out_row, beside, beside_row);
-}
-#endif
-#undef HEDDLE_BLOCK_PARAMETERS
 
 /* Sixteen bytes of neighbours, and a square of such vectors, to be transposed. */
 typedef HEDDLE_T HEDDLE_NAME(quarter)
