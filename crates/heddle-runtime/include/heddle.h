@@ -219,6 +219,10 @@ HEDDLE_EXPORT int32_t heddle_main(const heddle_env *env, int32_t worker, int32_t
  * translates static functions that nothing calls unless they are declared so, which takes a fifth of a small program's time. */
 #define HEDDLE_OUTLINE static inline __attribute__((unused, noinline))
 #define HEDDLE_COLD static inline __attribute__((unused, noinline, cold))
+#if !defined(__clang__)
+/* GCC takes `inline` and `noinline` together for a mistake. */
+#pragma GCC diagnostic ignored "-Wattributes"
+#endif
 #define HEDDLE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HEDDLE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -172,12 +172,16 @@ static FOUND: LazyLock<Vec<Compiler>> = LazyLock::new(|| {
             name,
             flags: FLAGS.to_vec(),
         };
-        if compiler.refuses("").is_some() {
+        // One that is there and refuses an empty text would check nothing.
+        if let Err(error) = Command::new(name).arg("--version").output() {
             let _ = writeln!(
                 stderr(),
-                "warnings: {name} is missing or does not work, emitted text is not checked with it"
+                "warnings: {name} is missing, emitted text is not checked with it: {error}"
             );
             return None;
+        }
+        if let Some(said) = compiler.refuses("") {
+            panic!("{name} refuses the header alone:\n{said}");
         }
         for flag in OPTIONAL {
             compiler.flags.push(flag);
