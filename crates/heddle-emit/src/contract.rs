@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::contract::{Access, Contract, FEW_ROWS, panel_width};
-use heddle_uprogram::program::{Body, Buffer, Local};
+use heddle_uprogram::program::{Body, Buffer, Lanes, Local};
 use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId, UProgram};
 
@@ -102,8 +102,9 @@ fn stored_weights(program: &UProgram, c: &Contract) -> Option<DType> {
 impl<'a> Writer<'a> {
     /// A contraction.
     pub fn contract(&mut self, c: &Contract) {
-        match self.dialect.contract {
-            Some(_) if c.tile > 1 => self.by_kernels(c),
+        match (self.dialect.contract, self.op.lanes) {
+            (Some(_), _) if c.tile > 1 => self.by_kernels(c),
+            (None, Lanes::Tile(tile)) => self.by_tiles(c, tile),
             _ => self.by_points(c),
         }
     }
@@ -147,13 +148,13 @@ impl<'a> Writer<'a> {
         kernels_of(c.dtype, stored_weights(self.program, c))
     }
 
-    fn epilogue(&self, c: &Contract) -> Scalars<'a> {
+    pub(crate) fn epilogue(&self, c: &Contract) -> Scalars<'a> {
         let roots = [c.finish, c.store.offset];
         Scalars::new(self.program, self.dialect, self.site, &roots)
     }
 
     /// Stores the epilogue of a sum.
-    fn store_finished(&mut self, c: &Contract, mut s: Scalars) {
+    pub(crate) fn store_finished(&mut self, c: &Contract, mut s: Scalars) {
         let value = s.write(self.text, c.finish);
         let offset = s.write(self.text, c.store.offset);
         self.store(c.store.buffer, &offset, &value);
@@ -162,32 +163,8 @@ impl<'a> Writer<'a> {
     /// By kernels.
     fn by_kernels(&mut self, c: &Contract) {
         let (ty, t) = ((self.dialect.type_name)(c.dtype), c.dtype.name());
-        let position = |local: Local| self.op.axes.iter().position(|a| a.0 == local);
-        let (rows, columns) = (c.rows.and_then(position), position(c.columns));
-        let batch = (0..self.op.axes.len()).filter(|&k| Some(k) != rows && Some(k) != columns);
-        let batch: Vec<_> = batch.collect();
-        for &k in &batch {
-            let (from, to) = self.bounds(k);
-            let v = name(self.op.axes[k].0);
-            self.text
-                .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
-        }
-        let one = || ("0".into(), "1".into());
-        let row_bounds = rows.map_or_else(one, |k| self.bounds(k));
-        let column_bounds = columns.map_or_else(one, |k| self.bounds(k));
-        let depth = self.size(c.depth.1);
-        for (what, value) in [
-            ("depth", &depth),
-            ("first_row", &row_bounds.0),
-            ("last_row", &row_bounds.1),
-            ("first", &column_bounds.0),
-            ("last", &column_bounds.1),
-        ] {
-            self.text
-                .line(format!("const int64_t {what} = {};", bare(value)));
-        }
-        self.text
-            .line("if (first < last && first_row < last_row) {");
+        let [rows, columns] = self.rows_and_columns(c);
+        self.open_products(c);
         let [a, b] = self.operands(c, ty);
         let all = columns.map_or("1".into(), |k| self.size(self.op.axes[k].1));
         let strided = matches!(c.b.access, Access::Strided { .. });
@@ -206,9 +183,54 @@ impl<'a> Writer<'a> {
         } else {
             self.by_panels(c, a, b, &all, ty, t);
         }
+        self.close_products(c);
+    }
+
+    /// The positions of a contraction's rows and columns among the operator's axes.
+    fn rows_and_columns(&self, c: &Contract) -> [Option<usize>; 2] {
+        let position = |local: Local| self.op.axes.iter().position(|a| a.0 == local);
+        [c.rows.and_then(position), position(c.columns)]
+    }
+
+    /// The other axes.
+    fn batch(&self, c: &Contract) -> Vec<usize> {
+        let product = self.rows_and_columns(c);
+        let axes = 0..self.op.axes.len();
+        axes.filter(|&k| !product.contains(&Some(k))).collect()
+    }
+
+    /// Opens the loops around a product of matrices, and declares its `depth` and the bounds of this unit's rows and columns.
+    pub(crate) fn open_products(&mut self, c: &Contract) {
+        for k in self.batch(c) {
+            let (from, to) = self.bounds(k);
+            let v = name(self.op.axes[k].0);
+            self.text
+                .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
+        }
+        let one = || ("0".into(), "1".into());
+        let [row_bounds, column_bounds] = self
+            .rows_and_columns(c)
+            .map(|axis| axis.map_or_else(one, |k| self.bounds(k)));
+        let depth = self.size(c.depth.1);
+        for (what, value) in [
+            ("depth", &depth),
+            ("first_row", &row_bounds.0),
+            ("last_row", &row_bounds.1),
+            ("first", &column_bounds.0),
+            ("last", &column_bounds.1),
+        ] {
+            self.text
+                .line(format!("const int64_t {what} = {};", bare(value)));
+        }
+        self.text
+            .line("if (first < last && first_row < last_row) {");
+    }
+
+    /// Closes them.
+    pub(crate) fn close_products(&mut self, c: &Contract) {
         let axes = 0..self.op.axes.len();
         let blocks = axes.filter(|&k| self.has_blocks(k)).count();
-        (0..batch.len() + blocks + 1).for_each(|_| self.text.line("}"));
+        (0..self.batch(c).len() + blocks + 1).for_each(|_| self.text.line("}"));
     }
 
     /// By rows, for an operand that is contiguous along columns or depth: some columns of a row at

@@ -23,6 +23,7 @@ mod program;
 mod resizes;
 mod scalar;
 mod text;
+mod tiles;
 mod windows;
 
 pub use constants::{Constant, Constants, is_constant};

@@ -218,7 +218,8 @@ impl Writer<'_> {
 
     /// True if lanes work on a point together.
     pub fn is_joined(&self) -> bool {
-        self.dialect.lanes.is_some() && self.op.lanes != Lanes::Apart
+        let takes_points = matches!(self.op.lanes, Lanes::Warp(_) | Lanes::Unit(_));
+        self.dialect.lanes.is_some() && takes_points
     }
 
     /// This lane's group, which works on a point, its place there, and the numbers of both.
@@ -231,6 +232,8 @@ impl Writer<'_> {
                 return self.text.line(format!("if ({index} != 0) return;"));
             }
             Lanes::Apart => return,
+            // The operator before may have rows or partial results there.
+            Lanes::Tile(_) => return self.text.line(self.dialect.unit_sync),
             Lanes::Warp(lanes) => (
                 format!("groups = {count} / {lanes}, group = {index} / {lanes}"),
                 format!("members = {lanes}, member = {index} % {lanes}"),
@@ -255,7 +258,7 @@ impl Writer<'_> {
     /// on `a` and `b`.
     pub fn join(&mut self, variable: &str, ty: &str, joined: &str) {
         let over = match self.op.lanes {
-            Lanes::Apart => return,
+            Lanes::Apart | Lanes::Tile(_) => return,
             Lanes::Warp(lanes) => format!("heddle_over_warp<{lanes}>({variable}"),
             Lanes::Unit(points) => format!("heddle_over_unit<{points}>({variable}, turn"),
         };
@@ -306,7 +309,7 @@ impl Writer<'_> {
     /// A barrier of the lanes of a point.
     pub fn sync_lanes(&mut self) {
         match self.op.lanes {
-            Lanes::Apart => {}
+            Lanes::Apart | Lanes::Tile(_) => {}
             Lanes::Warp(_) => self.text.line("HEDDLE_WARP_SYNC;"),
             Lanes::Unit(_) => self.text.line(self.dialect.unit_sync),
         }

@@ -142,6 +142,7 @@ static uint64_t clock() {
 #define HEDDLE_SHARED(type, name, count)                                                           \
   static const char name##_key = 0;                                                                \
   const heddle_sim::Shared<type, (count)> name(&name##_key)
+#define HEDDLE_UNROLL
 #define HEDDLE_KERNEL
 #define HEDDLE_HERE (void)0
 

@@ -6,7 +6,9 @@
 //!
 //! - some neighbouring lanes of a warp take a point: they read along the reduced axis;
 //! - all lanes of the unit take some neighbouring points: they read along the points, in as many parts of the reduced axis as there
-//!   are lanes for.
+//!   are lanes for;
+//! - all lanes of the unit compute a tile of a contraction with rows and columns ([`Tile`]): each element of an operand is evaluated once
+//!   for the tile, shared, and used for a rectangle of results at once.
 //!
 //! Each form is priced: the places that a lane computes, the transactions of its accesses, and the exchange of partial results. Floats are
 //! summed in another order, the same in each run. Rows of a chain must fit the memory that lanes share. Shares stay as they are, so the
@@ -17,11 +19,11 @@ use std::collections::BTreeMap;
 use heddle_machine::{Exchange, Machine};
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Chain, Lanes, Local, Operator, OperatorId, UProgram,
+    Body, Buffer, BufferKind, Chain, Lanes, Local, Operator, OperatorId, Tile, UProgram,
 };
 use heddle_uprogram::step::Step;
 
-use crate::cost::{estimate, place_ns};
+use crate::cost::{estimate, place_ns, scalar};
 
 /// The part of the time that a form must save: less is within the cost model's error.
 const WORTH: f64 = 0.1;
@@ -83,6 +85,22 @@ struct Work {
     steps: Vec<Part>,
     /// Elements of the rows of a point that lanes share.
     elements: usize,
+    /// The same work by tiles, if it is that of a contraction.
+    tiled: Option<Tiled>,
+}
+
+/// The work of a unit on a contraction by tiles.
+struct Tiled {
+    /// Products of matrices, one after the other.
+    products: f64,
+    /// Rows and columns of each.
+    sides: [f64; 2],
+    depth: f64,
+    /// Nanoseconds of a lane to evaluate an element of either operand without its access to memory, and to add a product to a sum.
+    element_ns: f64,
+    product_ns: f64,
+    /// Elements that are read for one of either operand: their steps along its rows or columns, and along the depth.
+    loads: [Vec<Load>; 2],
 }
 
 /// A step of a chain, or the only one.
@@ -120,6 +138,7 @@ impl Work {
             rows: 1.0,
             steps: vec![],
             elements: 0,
+            tiled: Tiled::of(program, machine, op),
         };
         match &op.body {
             Body::Chain(chain) => {
@@ -157,11 +176,15 @@ impl Work {
         let powers = || (0..=exchange.warp.ilog2()).map(|k| 1u32 << k);
         let warps = powers().skip(1).map(Lanes::Warp);
         let units = powers().map(Lanes::Unit);
+        let tiles = tiles(machine.lanes()).map(Lanes::Tile);
         let apart = self.time(machine, exchange, Lanes::Apart) * (1.0 - WORTH);
         let mut best = (Lanes::Apart, apart);
-        for lanes in warps.chain(units) {
+        for lanes in warps.chain(units).chain(tiles) {
+            if !self.fits(machine, exchange, lanes) {
+                continue;
+            }
             let time = self.time(machine, exchange, lanes);
-            if time < best.1 && self.fits(machine, exchange, lanes) {
+            if time < best.1 {
                 best = (lanes, time);
             }
         }
@@ -170,8 +193,17 @@ impl Work {
 
     /// Do groups of lanes exchange values, and their rows have room?
     fn fits(&self, machine: &Machine, exchange: Exchange, lanes: Lanes) -> bool {
-        let (Lanes::Warp(count) | Lanes::Unit(count)) = lanes else {
-            return true;
+        let count = match lanes {
+            Lanes::Apart => return true,
+            Lanes::Tile(tile) => {
+                let bytes = tile.words() as usize * WORD;
+                let lanes = tile.lanes() as usize;
+                return self.tiled.is_some()
+                    && tile.is_sound()
+                    && lanes <= machine.lanes()
+                    && bytes <= exchange.shared_bytes;
+            }
+            Lanes::Warp(count) | Lanes::Unit(count) => count,
         };
         let groups = Form::of(machine, lanes).groups as usize;
         let bytes = groups * self.elements * WORD;
@@ -180,6 +212,9 @@ impl Work {
 
     /// Nanoseconds of a unit under a form.
     fn time(&self, machine: &Machine, exchange: Exchange, lanes: Lanes) -> f64 {
+        if let (Lanes::Tile(tile), Some(tiled)) = (lanes, &self.tiled) {
+            return tiled.time(machine, exchange, tile);
+        }
         let form = Form::of(machine, lanes);
         let rounds = self.rows * (self.points / form.groups).ceil();
         let joining = form.joining_ns(machine, exchange, lanes);
@@ -209,7 +244,7 @@ impl Form {
     fn of(machine: &Machine, lanes: Lanes) -> Self {
         let all = machine.lanes() as f64;
         let (groups, members) = match lanes {
-            Lanes::Apart => (all, 1.0),
+            Lanes::Apart | Lanes::Tile(_) => (all, 1.0),
             Lanes::Warp(lanes) => ((all / lanes as f64).floor().max(1.0), lanes as f64),
             Lanes::Unit(points) => (points as f64, all / points as f64),
         };
@@ -219,7 +254,7 @@ impl Form {
     /// Nanoseconds to combine the partial results of all points side by side.
     fn joining_ns(&self, machine: &Machine, exchange: Exchange, lanes: Lanes) -> f64 {
         match lanes {
-            Lanes::Apart => 0.0,
+            Lanes::Apart | Lanes::Tile(_) => 0.0,
             Lanes::Warp(lanes) => lanes.ilog2() as f64 * exchange.shuffle_ns,
             Lanes::Unit(points) => {
                 let warps = (machine.lanes() as f64 / exchange.warp as f64).ceil();
@@ -255,10 +290,15 @@ impl Part {
             bytes: program.buffers[buffer].dtype.bits() as f64 / 8.0,
             steps: [point, place.map(|axis| axis.0)].map(|axis| step(program, offset, axis)),
         });
+        // A multiplication takes less time than the accesses to what it multiplies.
+        let accesses = match op.body {
+            Body::Contract(_) => 2.0 * access_ns(machine),
+            _ => 0.0,
+        };
         Self {
             points: split(&op.axes),
             depth: (!is_map).then(|| split(op.body.axes())),
-            place_ns: place_ns(machine, program, op) * machine.lanes() as f64,
+            place_ns: place_ns(machine, program, op) * machine.lanes() as f64 + accesses,
             loads: loads.collect(),
         }
     }
@@ -273,24 +313,121 @@ impl Part {
     ) -> f64 {
         let depth = self.depth.unwrap_or(self.points)[0];
         let (axis, run) = match lanes {
-            Lanes::Apart => (0, points.min(machine.lanes() as f64)),
+            Lanes::Apart | Lanes::Tile(_) => (0, points.min(machine.lanes() as f64)),
             Lanes::Warp(lanes) => (1, depth.min(lanes as f64)),
             Lanes::Unit(1) => (1, depth.min(machine.lanes() as f64)),
             Lanes::Unit(side_by_side) => (0, points.min(side_by_side as f64)),
         };
-        let moved = self.loads.iter().map(|load| {
-            let run = match load.steps[axis] {
-                0.0 => return 1.0,
-                1.0 => run * load.bytes,
-                _ => load.bytes,
-            };
-            (exchange.sector_bytes / run).max(1.0)
-        });
-        match self.loads.len() {
-            0 => 1.0,
-            loads => moved.sum::<f64>() / loads as f64,
-        }
+        slower(&self.loads, exchange, axis, run)
     }
+}
+
+/// The factor by which reads of so many places next to each other along an axis take longer than those of as many elements in a row.
+fn slower(loads: &[Load], exchange: Exchange, axis: usize, run: f64) -> f64 {
+    let moved = loads.iter().map(|load| {
+        let run = match load.steps[axis] {
+            0.0 => return 1.0,
+            1.0 => run * load.bytes,
+            _ => load.bytes,
+        };
+        (exchange.sector_bytes / run).max(1.0)
+    });
+    match loads.len() {
+        0 => 1.0,
+        loads => moved.sum::<f64>() / loads as f64,
+    }
+}
+
+/// The tiles that so many lanes can compute.
+fn tiles(lanes: usize) -> impl Iterator<Item = Tile> {
+    let lanes = lanes.ilog2();
+    let powers = |most: u32| (0..=most).map(|k| 1u32 << k);
+    let rectangles = powers(3).flat_map(move |rows| powers(3).map(move |columns| [rows, columns]));
+    rectangles.flat_map(move |[own_rows, own_columns]| {
+        powers(lanes).map(move |across| Tile {
+            rows: own_rows * ((1 << lanes) / across),
+            columns: own_columns * across,
+            own_rows,
+            own_columns,
+        })
+    })
+}
+
+impl Tiled {
+    fn of(program: &UProgram, machine: &Machine, op: &Operator) -> Option<Self> {
+        let Body::Contract(c) = &op.body else {
+            return None;
+        };
+        let axes = op.body.tiled_axes()?;
+        let varying = program.locals_of(c.depth.1);
+        if axes.iter().any(|axis| varying.contains(axis)) {
+            return None;
+        }
+        let lanes = machine.lanes() as f64;
+        let arithmetic = machine.arithmetic(scalar(c.dtype));
+        let product_ns = arithmetic.fma_ns * lanes;
+        let loads = |value, axis| {
+            let found = program.pool.loads([value]).into_iter();
+            let found = found.map(|(buffer, at)| Load {
+                bytes: program.buffers[buffer].dtype.bits() as f64 / 8.0,
+                steps: [axis, c.depth.0].map(|axis| step(program, at, Some(axis))),
+            });
+            found.collect()
+        };
+        let mut tiled = Self {
+            products: 1.0,
+            sides: [1.0; 2],
+            depth: estimate(program, c.depth.1),
+            element_ns: arithmetic.elementwise_ns * lanes,
+            product_ns,
+            loads: [loads(c.a.value, axes[0]), loads(c.b.value, axes[1])],
+        };
+        for (k, (axis, _)) in op.axes.iter().enumerate() {
+            let (places, blocks) = share_of(program, machine, op, k);
+            match axes.iter().position(|side| side == axis) {
+                Some(side) => {
+                    tiled.sides[side] = places;
+                    tiled.products *= blocks;
+                }
+                None => tiled.products *= places * blocks,
+            }
+        }
+        Some(tiled)
+    }
+
+    /// Nanoseconds of a unit by these tiles.
+    fn time(&self, machine: &Machine, exchange: Exchange, tile: Tile) -> f64 {
+        let sizes = [tile.rows, tile.columns].map(f64::from);
+        let own = [tile.own_rows, tile.own_columns].map(f64::from);
+        let depth = f64::from(Tile::DEPTH);
+        let lanes = f64::from(tile.lanes());
+        let (access, warp) = (access_ns(machine), exchange.warp as f64);
+        let across = sizes[1] / own[1];
+        // Lanes of a warp that read different elements of a side; the others read the same.
+        let different = [(warp / across).max(1.0), across.min(warp)];
+        let mut round = machine.syncs.lanes_ns.unwrap_or(0.0);
+        for side in [0, 1] {
+            let evaluated = (sizes[side] * depth / lanes).ceil();
+            // Neighbouring lanes take neighbouring elements along the axis where these are next to each other.
+            let ways = [(0, sizes[side]), (1, depth)];
+            let ways = ways.map(|(axis, run)| slower(&self.loads[side], exchange, axis, run));
+            round += evaluated * (self.element_ns + access * (1.0 + ways[0].min(ways[1])));
+            // An access gives a lane up to four elements, and a warp as many as it has lanes.
+            let accesses = (own[side] / 4.0).max(own[side] * different[side] / warp);
+            round += depth * accesses.ceil() * access;
+        }
+        round += depth * own[0] * own[1] * self.product_ns;
+        let [rows, columns] = [0, 1].map(|side| (self.sides[side] / sizes[side]).ceil());
+        // The first places are fetched while nothing is computed.
+        self.products * rows * columns * ((self.depth / depth).ceil() + 1.0) * round
+    }
+}
+
+/// Nanoseconds in which each lane of a unit reads or writes a word of the nearest memory.
+fn access_ns(machine: &Machine) -> f64 {
+    let rate = machine.memories.first();
+    let rate = rate.map_or(f64::INFINITY, |nearest| nearest.unit_rate);
+    (WORD * machine.lanes()) as f64 / rate
 }
 
 /// The rows of a chain with more than one element, and their lengths; `None` if lanes can't share them.

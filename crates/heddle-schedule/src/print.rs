@@ -354,6 +354,10 @@ fn lanes(lanes: Lanes) -> String {
         Lanes::Warp(lanes) => format!(", {lanes} lanes a point"),
         Lanes::Unit(1) => ", all lanes on a point".into(),
         Lanes::Unit(points) => format!(", all lanes on {points} points"),
+        Lanes::Tile(tile) => format!(
+            ", tiles of {}x{}, {}x{} a lane",
+            tile.rows, tile.columns, tile.own_rows, tile.own_columns
+        ),
     }
 }
 

@@ -43,6 +43,8 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
 /* An array that the lanes of a block share, aligned for the widest copies. */
 #define HEDDLE_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+/* Before a loop whose trip count is a constant: it is written out, so that arrays that it indexes are registers. */
+#define HEDDLE_UNROLL _Pragma("unroll")
 /* The kernel. */
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {                   \

@@ -4,7 +4,7 @@
 use crate::harness::{Case, drawn, drawn_with};
 use heddle_machine::Machine;
 use heddle_runtime::Grid;
-use heddle_uprogram::program::Lanes;
+use heddle_uprogram::program::{Lanes, Tile};
 
 const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f32[m,n], %t: f32[7,m]) -> (%a: f32[n], %b: f32[], %c: i32[n], %e: i64[n], %f: i64[n], %g: f64[n], %h: f32[n,n], %i: f32[n,7], %j: f32[m], %l: i64[], %o: i32[n]) {
   %a = reduce(%x, kind=sum, axes=[1])
@@ -78,6 +78,7 @@ fn check(name: &str, text: &str, [blocks, threads]: [u32; 2], size: i64, lanes: 
     match lanes {
         Some(Lanes::Warp(n)) => assert!(text.contains(&format!("heddle_over_warp<{n}>")), "{what}"),
         Some(Lanes::Unit(n)) => assert!(text.contains(&format!("heddle_over_unit<{n}>")), "{what}"),
+        Some(Lanes::Tile(_)) => assert!(text.contains("own_column"), "{what}"),
         _ => {}
     }
     assert!(case.check_grids(&what, &grids(blocks, threads)), "{what}");
@@ -108,6 +109,51 @@ fn each_form_of_rows() {
     for (k, lanes) in FORMS.into_iter().enumerate() {
         let row = [17, 257, 65, 31, 128][k];
         check("rows", &rows(row), [3, 64], 5, Some(lanes));
+    }
+}
+
+/// Products of matrices: plain, with an epilogue, with either operand transposed, of whole numbers, of many matrices, of rows that indices
+/// choose, of half precision, into its own operand, and windows of a convolution.
+pub const PRODUCTS: &str = "fn @main(%x: f32[n,m], %w: f32[m,n], %t: f32[19,m], %k: i32[n,m], %u: i32[m,5], %s: f32[3,n,m], %v: f32[3,m,n], %at: i64[7], %f: f32[2,3,n,9], %g: f32[5,3,3,2]) -> (%a: f32[n,n], %b: f32[n,19], %c: f32[m,m], %d: i32[n,5], %e: f32[3,n,n], %h: f32[7,n], %i: f16[n,n], %j: f32[n,n], %l: f32[2,5,n,8]) {
+  %a = dot(%x, %w)
+  %b = tanh(add(dot(%x, transpose(%t, perm=[1,0])), 1.0))
+  %c = dot(transpose(%x, perm=[1,0]), transpose(%w, perm=[1,0]))
+  %d = dot(%k, %u)
+  %e = dot(%s, %v)
+  %h = dot(gather(%t, mod(abs(%at), 19), axis=0), %w)
+  %i = dot(cast(%x, to=f16), cast(%w, to=f16))
+  %j = add(dot(mul(%x, 0.5), %w), %a)
+  %l = conv(%f, %g, [1, 0, 1, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+  return %a, %b, %c, %d, %e, %h, %i, %j, %l
+}
+";
+
+fn tile([rows, columns]: [u32; 2], [own_rows, own_columns]: [u32; 2]) -> Lanes {
+    Lanes::Tile(Tile {
+        rows,
+        columns,
+        own_rows,
+        own_columns,
+    })
+}
+
+/// Tiles of all forms, also of fewer lanes than a block has, around sizes that are a tile's, one more, one less, or nothing.
+#[test]
+fn products_by_tiles() {
+    for (k, (threads, size, form)) in [
+        (64, 33, tile([32, 32], [4, 4])),
+        (96, 31, tile([8, 8], [1, 1])),
+        (64, 1, tile([64, 8], [2, 4])),
+        (32, 65, tile([16, 64], [8, 4])),
+        (96, 17, tile([2, 64], [1, 8])),
+        (64, 0, tile([32, 16], [4, 2])),
+        (128, 16, tile([64, 32], [8, 2])),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let blocks = [3, 1, 2][k % 3];
+        check("products", PRODUCTS, [blocks, threads], size, Some(form));
     }
 }
 

@@ -1,13 +1,13 @@
 //! CUDA text under sanitizers, a thread of the system for each GPU thread: programs are clean, and one without a barrier is not.
 
 use crate::harness::{Case, PROGRAMS, drawn};
-use crate::lanes::rows;
+use crate::lanes::{PRODUCTS, rows};
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{
     BuildError, BuildOptions, Grid, Input, Language, RunError, RunOptions, Sanitizer, Source,
     Standalone,
 };
-use heddle_uprogram::program::Lanes;
+use heddle_uprogram::program::{Lanes, Tile};
 
 const GRID: Grid = Grid {
     blocks: 3,
@@ -78,17 +78,31 @@ fn programs_are_clean() {
     }
 }
 
-/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there. Without the barrier between the
-/// stores of partial results and their loads there is a race.
+/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there; those of a tile share operands. Without
+/// the barrier between the stores and the loads there is a race.
 #[test]
 fn lanes_of_a_point_are_clean() {
     let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
     // With warps of 2 a block has two of them.
     let grid_of_warps = Grid { warp: 2, ..GRID };
-    for lanes in [Lanes::Warp(2), Lanes::Unit(1)] {
-        let what = format!("rows, {lanes:?}");
-        let (module, inputs) = drawn("rows", &rows(17), 5, 1);
-        let case = Case::joining("rows", module, &inputs, grid, Some(lanes));
+    let tile = Lanes::Tile(Tile {
+        rows: 4,
+        columns: 8,
+        own_rows: 2,
+        own_columns: 4,
+    });
+    let (partial, next) = (
+        "= own.word;\n  HEDDLE_UNIT_SYNC;\n",
+        "HEDDLE_UNIT_SYNC;\n        }\n",
+    );
+    for (text, size, lanes, (ordered, unordered)) in [
+        (rows(17), 5, Lanes::Warp(2), ("", "")),
+        (rows(17), 5, Lanes::Unit(1), (partial, "= own.word;\n")),
+        (PRODUCTS.into(), 9, tile, (next, "}\n")),
+    ] {
+        let what = format!("{lanes:?}");
+        let (module, inputs) = drawn("lanes", &text, size, 1);
+        let case = Case::joining("lanes", module, &inputs, grid, Some(lanes));
         let mut case = case.expect("it is compiled");
         let Some(program) = build(&case.source, Sanitizer::Thread) else {
             return;
@@ -101,15 +115,11 @@ fn lanes_of_a_point_are_clean() {
         for (i, output) in outputs.iter().enumerate() {
             case.compare(i, &output.dims, &output.data, &what);
         }
-        if lanes != Lanes::Unit(1) {
+        if ordered.is_empty() {
             continue;
         }
-        let ordered = "= own.word;\n  HEDDLE_UNIT_SYNC;\n";
-        assert!(
-            case.source.text.contains(ordered),
-            "the prelude has another form"
-        );
-        case.source.text = case.source.text.replace(ordered, "= own.word;\n");
+        assert!(case.source.text.contains(ordered), "{}", case.source.text);
+        case.source.text = case.source.text.replace(ordered, unordered);
         let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
         // Late threads may be in order by luck, but not every time.
         let found = (0..20).find_map(|_| runs(&program, &case).err());
@@ -121,7 +131,7 @@ fn lanes_of_a_point_are_clean() {
 }
 
 /// Each lane reads what all others wrote.
-const PRODUCTS: &str = "fn @main(%x: f32[16,16]) -> (%z: f32[16,16]) {
+const CHAINED: &str = "fn @main(%x: f32[16,16]) -> (%z: f32[16,16]) {
   %y = dot(%x, %x)
   %z = dot(%y, %y)
   return %z
@@ -134,9 +144,10 @@ fn missing_barriers_are_races() {
     let sync = "HEDDLE_TRY(heddle_barrier(env, worker, workers));";
     for blocks in [3, 1] {
         let grid = Grid { blocks, ..GRID };
-        let (module, inputs) = drawn("products", PRODUCTS, 1, 1);
+        let (module, inputs) = drawn("products", CHAINED, 1, 1);
         let grid_of = [blocks, GRID.threads].map(|n| n as usize);
-        let case = Case::simulated_in("products", module, &inputs, grid_of);
+        // Lanes that share operands have a barrier of their own before they begin.
+        let case = Case::joining("products", module, &inputs, grid_of, Some(Lanes::Apart));
         let mut case = case.expect("it is compiled");
         let at = case
             .source

@@ -11,8 +11,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(4, 1, row + 1, along);
   const int64_t from_across = heddle_share(64, 1, column, across);
   const int64_t to_across = heddle_share(64, 1, column + 1, across);
-  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
-  const int64_t members = 16, member = heddle_lane % 16;
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
   for (int64_t v1 = from; v1 < to; v1++) {
     for (int64_t round = from_across; round < to_across; round += groups) {
@@ -27,7 +27,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       }
       {
         HEDDLE_HERE;
-        v4 = heddle_over_warp<16>(v4, [](float a, float b) -> float { return a + b; });
+        v4 = heddle_over_warp<32>(v4, [](float a, float b) -> float { return a + b; });
       }
       if (holds) {
         b5[(v1 * 64) + v2] = v4;

@@ -25,8 +25,8 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
-  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
-  const int64_t members = 16, member = heddle_lane % 16;
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
   for (int64_t block = 0; block < 256; block += 64) {
     for (int64_t round = block + from; round < block + to; round += groups) {
@@ -41,7 +41,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
       }
       {
         HEDDLE_HERE;
-        v4 = heddle_over_warp<16>(v4, [](float a, float b) -> float { return a + b; });
+        v4 = heddle_over_warp<32>(v4, [](float a, float b) -> float { return a + b; });
       }
       if (holds) {
         b7[v2] = v4;
@@ -55,8 +55,8 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
-  const int64_t groups = heddle_lanes / 16, group = heddle_lane / 16;
-  const int64_t members = 16, member = heddle_lane % 16;
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
   for (int64_t block = 0; block < 256; block += 64) {
     for (int64_t round = block + from; round < block + to; round += groups) {
@@ -71,7 +71,7 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
       }
       {
         HEDDLE_HERE;
-        v5 = heddle_over_warp<16>(v5, [](float a, float b) -> float { return a + b; });
+        v5 = heddle_over_warp<32>(v5, [](float a, float b) -> float { return a + b; });
       }
       if (holds) {
         b9[v2] = (b7[v2] + v5) + b3[v2];

@@ -82,4 +82,14 @@ fn unsound_lanes_are_refused() {
     assert_eq!(fault("operator op1", "warp 32", "warp 12"), power);
     let rows = "its lanes share rows and work apart";
     assert_eq!(fault("operator op8", " lanes unit 1", ""), rows);
+    let fits = "a tile's numbers are no powers of two that fit";
+    assert_eq!(fault("operator op9", "tile 64", "tile 48"), fits);
+    assert_eq!(fault("operator op9", "tile 64", "tile 2"), fits);
+    assert_eq!(fault("operator op9", "tile 64", "tile 0"), fits);
+    let two = "a tile needs rows and columns without a kernel, of elements of at most 32 bits";
+    let tiled = " lanes tile 64 64 own 4 4 {";
+    assert_eq!(fault("operator op3", " lanes unit 32 {", tiled), two);
+    assert_eq!(fault("operator op10", " {", tiled), two);
+    let product = "only contractions have tiles";
+    assert_eq!(fault("operator op7", " {", tiled), product);
 }

@@ -40,6 +40,49 @@ pub enum Lanes {
     /// All lanes of the unit take so many neighbouring points, a power of two that divides the lanes: lane `l` works on point
     /// `l % points`, so that neighbouring lanes read neighbouring columns.
     Unit(u32),
+    /// All lanes of the unit compute a tile of a contraction's results, from parts of both operands that they share.
+    Tile(Tile),
+}
+
+/// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and those of them that one lane
+/// computes. All are powers of two. Lane `l` has rectangle `l` of the tile, counted along columns first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Rows of the tile.
+    pub rows: u32,
+    /// Columns of the tile.
+    pub columns: u32,
+    /// Rows of a lane.
+    pub own_rows: u32,
+    /// Columns of a lane.
+    pub own_columns: u32,
+}
+
+impl Tile {
+    /// Places of the depth axis that lanes share at a time.
+    pub const DEPTH: u32 = 8;
+
+    /// Words between the rows of shared parts beyond what they hold, so that lanes that write a column of one reach several banks.
+    pub const PAD: u32 = 4;
+
+    /// Lanes with results.
+    pub fn lanes(self) -> u32 {
+        self.rows / self.own_rows * (self.columns / self.own_columns)
+    }
+
+    /// Words of shared memory: parts of both operands, those that are read and those that are written meanwhile.
+    pub fn words(self) -> u32 {
+        2 * Self::DEPTH * (self.rows + self.columns + 2 * Self::PAD)
+    }
+
+    /// True if its numbers are powers of two, and rectangles fill it.
+    pub fn is_sound(self) -> bool {
+        let sides = [(self.rows, self.own_rows), (self.columns, self.own_columns)];
+        let fits = |(all, own): (u32, u32)| {
+            all.is_power_of_two() && own.is_power_of_two() && own <= all && all <= 1024
+        };
+        sides.into_iter().all(fits)
+    }
 }
 
 /// The partition of an operator's points among units.
@@ -416,6 +459,14 @@ impl Body {
                 };
                 c.steps.iter().all(can).then(|| self.exprs())
             }
+            _ => None,
+        }
+    }
+
+    /// The rows and columns of a contraction whose results lanes can compute in tiles.
+    pub fn tiled_axes(&self) -> Option<[Local; 2]> {
+        match self {
+            Body::Contract(c) if c.tile == 1 && c.dtype.bits() <= 32 => Some([c.rows?, c.columns]),
             _ => None,
         }
     }

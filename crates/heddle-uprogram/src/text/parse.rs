@@ -11,7 +11,7 @@ use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Call, CallId, Lanes, Local, LocalData, LocalKind, Operator,
-    OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, UProgram, Units,
+    OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, Tile, UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -281,6 +281,18 @@ impl Parser<'_, '_> {
         }
     }
 
+    /// After `tile`.
+    fn tile(&mut self) -> Result<Tile> {
+        let (rows, columns) = (self.c.number()?, self.c.number()?);
+        self.c.expect_word("own")?;
+        Ok(Tile {
+            rows,
+            columns,
+            own_rows: self.c.number()?,
+            own_columns: self.c.number()?,
+        })
+    }
+
     fn operator(&mut self) -> Result<()> {
         let place = self.c.token;
         let number = self.label("op", "a uOperator, such as op0")?;
@@ -289,10 +301,14 @@ impl Parser<'_, '_> {
         let share = self.share(&axes)?;
         let lanes = match self.c.eat_word("lanes")? {
             false => Lanes::Apart,
-            true => match self.c.word("which lanes, `warp` or `unit`")? {
+            true => match self.c.word("which lanes, `warp`, `unit` or `tile`")? {
                 "warp" => Lanes::Warp(self.c.number()?),
                 "unit" => Lanes::Unit(self.c.number()?),
-                _ => return Err(self.c.misplaced("lanes are those of a `warp` or `unit`")),
+                "tile" => Lanes::Tile(self.tile()?),
+                _ => {
+                    let what = "lanes are those of a `warp`, a `unit` or a `tile`";
+                    return Err(self.c.misplaced(what));
+                }
             },
         };
         let grow = self.c.eat_word("grow")?.then(|| self.expr()).transpose()?;

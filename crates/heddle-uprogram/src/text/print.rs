@@ -166,6 +166,10 @@ impl Printer<'_, '_, '_> {
             Lanes::Apart => {}
             Lanes::Warp(lanes) => self.put(format_args!(" lanes warp {lanes}")),
             Lanes::Unit(points) => self.put(format_args!(" lanes unit {points}")),
+            Lanes::Tile(tile) => self.put(format_args!(
+                " lanes tile {} {} own {} {}",
+                tile.rows, tile.columns, tile.own_rows, tile.own_columns
+            )),
         }
         if let Some(grow) = op.grow {
             self.out.push_str(" grow ");

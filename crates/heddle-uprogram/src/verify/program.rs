@@ -17,7 +17,9 @@
 //!    have its type.
 //!    Lanes that work on a point together, a power of two, reduce what their operator reads from
 //!    other memory than it writes; only the epilogue of a sum, which one of them computes, may read that.
-//!    They share the rows of a chain that have more than one element.
+//!    They share the rows of a chain that have more than one element. Only a contraction with rows and
+//!    columns, no kernel and elements of at most 32 bits has tiles, whose numbers are powers of two, and a
+//!    depth that is the same for the whole tile.
 //! 8. Inputs and outputs are buffers of that kind; a constant has as many elements as its buffer,
 //!    and the same type.
 //! 9. `let`, loops and calls assign values of the variable's type; swapped buffers have one type
@@ -34,7 +36,7 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Lanes, Local, LocalKind, Operator,
-    Port, ProcedureId, Share, Stmt, Sync, UProgram, for_each_stmt,
+    Port, ProcedureId, Share, Stmt, Sync, Tile, UProgram, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -210,11 +212,15 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
         rows.filter(|row| row.kind.is_row())
     };
     let is_shared = |row: &BufferData| matches!(row.kind, BufferKind::Shared);
-    let (Lanes::Warp(count) | Lanes::Unit(count)) = op.lanes else {
-        return match rows().any(is_shared) {
-            true => Err(Fault::Rule("its lanes share rows and work apart")),
-            false => Ok(()),
-        };
+    let count = match op.lanes {
+        Lanes::Warp(count) | Lanes::Unit(count) => count,
+        Lanes::Tile(tile) => return self::tile(program, op, tile),
+        Lanes::Apart => {
+            return match rows().any(is_shared) {
+                true => Err(Fault::Rule("its lanes share rows and work apart")),
+                false => Ok(()),
+            };
+        }
     };
     let is_one = |row: &BufferData| program.pool.as_int(row.len) == Some(1);
     if rows().any(|row| is_one(row) == is_shared(row)) {
@@ -235,6 +241,11 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
     if !count.is_power_of_two() {
         return Err(Fault::Rule("the lanes of a point are no power of two"));
     }
+    reads_nothing_written(program, op)
+}
+
+/// Lanes read nothing that one of them writes.
+fn reads_nothing_written(program: &UProgram, op: &Operator) -> Checked {
     let Some(shared) = op.body.of_lanes() else {
         return Err(Fault::Rule("only what is reduced is divided among lanes"));
     };
@@ -245,6 +256,28 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
     {
         true => Err(Fault::Rule("its lanes read what one of them writes")),
         false => Ok(()),
+    }
+}
+
+/// Lanes that compute a tile do so of a contraction in which they go round equally often.
+fn tile(program: &UProgram, op: &Operator, tile: Tile) -> Checked {
+    let Body::Contract(c) = &op.body else {
+        return Err(Fault::Rule("only contractions have tiles"));
+    };
+    match op.body.tiled_axes() {
+        _ if !tile.is_sound() => Err(Fault::Rule(
+            "a tile's numbers are no powers of two that fit",
+        )),
+        None => Err(Fault::Rule(
+            "a tile needs rows and columns without a kernel, of elements of at most 32 bits",
+        )),
+        Some(axes) => {
+            let varying = program.locals_of(c.depth.1);
+            match axes.iter().any(|axis| varying.contains(axis)) {
+                true => Err(Fault::Rule("its lanes go round unequally often")),
+                false => reads_nothing_written(program, op),
+            }
+        }
     }
 }
 
