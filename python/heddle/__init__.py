@@ -89,6 +89,7 @@ def compile(
     optimize: bool = True,
     max_frames: int | None = None,
     weights: str = "f32",
+    precision: str = "f32",
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: None = None,
@@ -121,6 +122,7 @@ def compile(
     optimize: bool = True,
     max_frames: int | None = None,
     weights: str = "f32",
+    precision: str = "f32",
     compiler: str | None = None,
     cache: str | os.PathLike[str] | bool | None = None,
     entries: Sequence[str] | None = None,
@@ -134,7 +136,7 @@ def compile(
     `device` is "cpu", or "interp" for the interpreter, which needs no C compiler, "cuda" for an NVIDIA GPU, or "sim" for a simulated one. `threads` is the most that take part in a run; `None`:
     one for each physical core. `compiler` is the C compiler; `cache` the folder of what is kept from one compilation to the next, or
     `False` for none. `weights` is the type that constant weights of products and convolutions are stored in: "f32", "bf16", "f16", or "int8" with a
-    scale for each output column; they are computed in f32. `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
+    scale for each output column; they are computed in f32. `precision` is the type in which tensor cores of a GPU may multiply f32: "f32", "tf32", "bf16" or "f16". `verify` proves the schedule sound, `tune` measures operators on this machine. `entries` names several of the model's
     functions: the result is a dictionary of a program for each, which share their weights.
 
     `batch_of` names the inputs in which many instances differ: the result is a `BatchProgram`, which runs them together, each with control
@@ -142,7 +144,7 @@ def compile(
     """
     options = dict(
         device=device, threads=threads, verify=verify, tune=tune, pin=pin, optimize=optimize, max_frames=max_frames,
-        weights=weights, compiler=compiler, cache=cache,
+        weights=weights, precision=precision, compiler=compiler, cache=cache,
     )
     if _is_traced(model):
         if entries is not None:
@@ -173,7 +175,7 @@ def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as the native part takes them: defaults stated, and the cache as a path."""
     made = dict(
         device="cpu", threads=None, verify=False, tune=False, pin=True, optimize=True, max_frames=None, weights="f32",
-        compiler=None, cache=None,
+        precision="f32", compiler=None, cache=None,
     )
     unknown = set(options) - set(made)
     if unknown:

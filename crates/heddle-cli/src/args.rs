@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use heddle::{Grid, Packed, Pin, Step, Target, Tune, Weights};
+use heddle::{Grid, Packed, Pin, Precision, Step, Target, Tune, Weights};
 
 use self::parse::{bytes, seconds, size, step, tolerance, weights};
 
@@ -320,6 +320,10 @@ pub struct Compiling {
     /// column; they are computed in f32. Any other value is an .npz file with the inputs that all instances share, those that --batch lacks.
     #[arg(long, value_name = "TYPE|FILE", value_parser = weights)]
     pub weights: Vec<WeightsArg>,
+    /// Type in which tensor cores of a GPU may multiply f32: operands are rounded to it, sums are not. Devices without tensor cores
+    /// multiply in f32.
+    #[arg(long, value_enum, default_value_t = PrecisionArg::F32)]
+    pub precision: PrecisionArg,
     /// Place of packed weights.
     #[arg(long, value_enum, default_value_t = PackedArg::Memory)]
     pub packed: PackedArg,
@@ -513,6 +517,30 @@ impl From<PinArg> for Pin {
         match arg {
             PinArg::Auto => Pin::Auto,
             PinArg::Off => Pin::Off,
+        }
+    }
+}
+
+/// Types in which tensor cores may multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionArg {
+    /// That of the model.
+    F32,
+    /// f32 with 10 bits of its mantissa.
+    Tf32,
+    /// The upper half of an f32.
+    Bf16,
+    /// Half precision.
+    F16,
+}
+
+impl From<PrecisionArg> for Precision {
+    fn from(arg: PrecisionArg) -> Precision {
+        match arg {
+            PrecisionArg::F32 => Precision::F32,
+            PrecisionArg::Tf32 => Precision::Tf32,
+            PrecisionArg::Bf16 => Precision::Bf16,
+            PrecisionArg::F16 => Precision::F16,
         }
     }
 }

@@ -4,17 +4,18 @@
 //! products of the shared elements of these places to the sums of its rectangle, and then shares the elements that it has evaluated: one
 //! half of the shared memory is read while the other is written. An operand is an expression, so windows of a convolution are as good
 //! as a matrix. Sums are added up in the order of the depth, as by one lane.
+//!
+//! If operands may be rounded, warps multiply rectangles on their tensor cores instead: lanes then have the fragments of PTX's
+//! `mma.sync` for 16 rows and 8 columns, of which a rectangle has several.
 
 use heddle_ir::op::BinaryOp;
 use heddle_uprogram::ExprId;
-use heddle_uprogram::contract::Contract;
+use heddle_uprogram::contract::{Contract, Rounding};
 use heddle_uprogram::program::{Local, Tile};
 use heddle_uprogram::step::{Step, offsets};
 
 use crate::operator::Writer;
 use crate::scalar::{Scalars, bare, combine, name};
-
-const DEPTH: u32 = Tile::DEPTH;
 
 /// An operand's part of a tile.
 struct Side {
@@ -23,30 +24,37 @@ struct Side {
     value: ExprId,
     /// Its rows or columns.
     axis: Local,
-    /// Those of the tile, and those of a lane.
+    /// Those of the tile, and those of a rectangle.
     places: u32,
     own: u32,
-    /// C variables: the first one of the tile, the end of this unit's, the first of this lane in the tile.
+    /// C variables: the first one of the tile, the end of this unit's, the first of this rectangle in the tile.
     from: &'static str,
     until: &'static str,
     mine: &'static str,
-    /// The first word of its shared elements in each half.
+    /// The first word of its shared elements in each half, and words from a place of the depth to the next.
     first_word: u32,
+    pitch: u32,
 }
 
-impl Side {
-    /// Words from a place of the depth to the next.
-    fn pitch(&self) -> u32 {
-        self.places + Tile::PAD
-    }
+/// A contraction by tiles.
+struct Tiled<'c> {
+    c: &'c Contract,
+    a: Side,
+    b: Side,
+    /// Lanes with results.
+    lanes: u32,
+    /// The type that tensor cores multiply, if they do.
+    cores: Option<Rounding>,
+    /// Places of the depth that are shared at a time, and words for them.
+    depth: u32,
+    half: u32,
+    /// The C type of sums.
+    ty: &'static str,
 }
 
-impl Writer<'_> {
-    /// A contraction by tiles.
-    pub fn by_tiles(&mut self, c: &Contract, tile: Tile) {
-        let Some(rows) = c.rows else {
-            return;
-        };
+impl<'c> Tiled<'c> {
+    fn new(c: &'c Contract, tile: Tile, rows: Local, ty: &'static str) -> Self {
+        let (depth, pad) = (tile.depth(c.rounding), tile.pad());
         let a = Side {
             role: "a",
             value: c.a.value,
@@ -57,6 +65,7 @@ impl Writer<'_> {
             until: "last_row",
             mine: "own_row",
             first_word: 0,
+            pitch: tile.rows + pad,
         };
         let b = Side {
             role: "b",
@@ -67,70 +76,130 @@ impl Writer<'_> {
             from: "start",
             until: "last",
             mine: "own_column",
-            first_word: DEPTH * a.pitch(),
+            first_word: depth * a.pitch,
+            pitch: tile.columns + pad,
         };
-        let (lanes, half) = (tile.lanes(), tile.words() / 2);
-        let ty = (self.dialect.type_name)(c.dtype);
-        self.open_products(c);
-        let across = b.places / b.own;
-        for line in [
-            format!("const bool works = heddle_lane < {lanes};"),
-            format!(
-                "const int32_t lane = (int32_t)heddle_lane, own_row = lane / {across} * {}, own_column = lane % {across} * {};",
-                a.own, b.own
-            ),
-            format!(
-                "for (int64_t row = first_row; row < last_row; row += {}) {{",
-                a.places
-            ),
-            format!(
-                "for (int64_t start = first; start < last; start += {}) {{",
-                b.places
-            ),
-            format!("{ty} sum[{}][{}];", a.own, b.own),
-        ] {
-            self.text.line(line);
+        Self {
+            c,
+            a,
+            b,
+            lanes: tile.lanes(),
+            cores: c.rounding.filter(|_| tile.by_cores),
+            depth,
+            half: tile.words(c.rounding) / 2,
+            ty,
         }
-        self.each("i", a.own);
-        self.each("j", b.own);
+    }
+
+    /// Numbers of sums that a lane has along rows and columns.
+    fn sums(&self) -> [u32; 2] {
+        let own = [self.a.own, self.b.own];
+        match self.cores {
+            // Two rows and two columns of each 16 x 8.
+            Some(_) => [own[0] / 8, own[1] / 4],
+            None => own,
+        }
+    }
+
+    /// C expressions of the row and column of sum `[i][j]` in the tile.
+    fn places(&self) -> [&'static str; 2] {
+        match self.cores {
+            Some(_) => [
+                "own_row + i / 2 * 16 + i % 2 * 8 + part / 4",
+                "own_column + j / 2 * 8 + part % 4 * 2 + j % 2",
+            ],
+            None => ["own_row + i", "own_column + j"],
+        }
+    }
+}
+
+impl Writer<'_> {
+    /// A contraction by tiles.
+    pub fn by_tiles(&mut self, c: &Contract, tile: Tile) {
+        let Some(rows) = c.rows else {
+            return;
+        };
+        let t = Tiled::new(c, tile, rows, (self.dialect.type_name)(c.dtype));
+        let (depth, half) = (t.depth, t.half);
+        self.open_products(c);
+        self.rectangle(&t);
+        for side in [&t.a, &t.b] {
+            let Side { from, until, .. } = side;
+            let first = if side.role == "a" {
+                "first_row"
+            } else {
+                "first"
+            };
+            self.text.line(format!(
+                "for (int64_t {from} = {first}; {from} < {until}; {from} += {}) {{",
+                side.places
+            ));
+        }
+        let [rows, columns] = t.sums();
+        self.text.line(format!("{} sum[{rows}][{columns}];", t.ty));
+        self.each("i", rows);
+        self.each("j", columns);
         self.text.line("sum[i][j] = 0;");
         self.text.line("}");
         self.text.line("}");
         // Places are fetched a round before they are used.
         self.text.line(format!(
-            "for (int64_t place = -{DEPTH}; place < depth; place += {DEPTH}) {{"
+            "for (int64_t place = -{depth}; place < depth; place += {depth}) {{"
         ));
         self.text
-            .line(format!("const int64_t ahead = place + {DEPTH};"));
-        for side in [&a, &b] {
-            let count = self.fetched(side, lanes);
-            self.text.line(format!("{ty} next_{}[{count}];", side.role));
+            .line(format!("const int64_t ahead = place + {depth};"));
+        for side in [&t.a, &t.b] {
+            let count = (depth * side.places).div_ceil(t.lanes);
+            self.text
+                .line(format!("{} next_{}[{count}];", t.ty, side.role));
         }
         self.text.line("if (works && ahead < depth) {");
-        for side in [&a, &b] {
-            self.fetch(c, side, lanes);
+        for side in [&t.a, &t.b] {
+            self.fetch(&t, side);
         }
         self.text.line("}");
         self.text.line("if (works && place >= 0) {");
         self.text.line(format!(
-            "const int32_t now = (int32_t)(place / {DEPTH} % 2) * {half};"
+            "const int32_t now = (int32_t)(place / {depth} % 2) * {half};"
         ));
-        self.add_products(c, &a, &b, ty);
+        match t.cores {
+            Some(rounding) => self.add_by_cores(&t, rounding),
+            None => self.add_products(&t),
+        }
         self.text.line("}");
         self.text.line("if (works && ahead < depth) {");
         self.text.line(format!(
-            "const int32_t then = (int32_t)(ahead / {DEPTH} % 2) * {half};"
+            "const int32_t then = (int32_t)(ahead / {depth} % 2) * {half};"
         ));
-        for side in [&a, &b] {
-            self.share_fetched(c, side, lanes, ty);
+        for side in [&t.a, &t.b] {
+            self.share_fetched(&t, side);
         }
         self.text.line("}");
         self.text.line(self.dialect.unit_sync);
         self.text.line("}");
-        self.store_sums(c, &a, &b, ty);
+        self.store_sums(&t);
         self.text.line("}");
         self.text.line("}");
         self.close_products(c);
+    }
+
+    /// Declares this lane's rectangle, or its warp's and the lane's part of it.
+    fn rectangle(&mut self, t: &Tiled) {
+        let across = t.b.places / t.b.own;
+        let number = match t.cores {
+            Some(_) => format!("(lane / {})", Tile::WARP),
+            None => "lane".into(),
+        };
+        self.text
+            .line(format!("const bool works = heddle_lane < {};", t.lanes));
+        self.text.line(format!(
+            "const int32_t lane = (int32_t)heddle_lane, own_row = {number} / {across} * {}, own_column = {number} % {across} * {};",
+            t.a.own, t.b.own
+        ));
+        if t.cores.is_some() {
+            self.text
+                .line(format!("const int32_t part = lane % {};", Tile::WARP));
+        }
     }
 
     /// A loop whose trip count is a constant, and small.
@@ -141,21 +210,15 @@ impl Writer<'_> {
         ));
     }
 
-    /// Elements of an operand that a lane evaluates for some places of the depth.
-    fn fetched(&self, side: &Side, lanes: u32) -> u32 {
-        (DEPTH * side.places).div_ceil(lanes)
-    }
-
     /// Opens the loop over the elements that a lane evaluates: of place `k` of the depth and place `p` of the tile. Neighbouring lanes have
     /// neighbouring elements in memory, if that can be known.
-    fn each_fetched(&mut self, c: &Contract, side: &Side, lanes: u32) {
-        let count = self.fetched(side, lanes);
-        self.each("i", count);
+    fn each_fetched(&mut self, t: &Tiled, side: &Side) {
+        let (places, depth) = (side.places, t.depth);
+        self.each("i", (depth * places).div_ceil(t.lanes));
         self.text
-            .line(format!("const int32_t at = lane + i * {lanes};"));
-        let places = side.places;
-        self.text.line(match self.is_along_depth(c, side) {
-            true => format!("const int32_t k = at % {DEPTH}, p = at / {DEPTH};"),
+            .line(format!("const int32_t at = lane + i * {};", t.lanes));
+        self.text.line(match self.is_along_depth(t.c, side) {
+            true => format!("const int32_t k = at % {depth}, p = at / {depth};"),
             false => format!("const int32_t k = at / {places}, p = at % {places};"),
         });
     }
@@ -172,17 +235,17 @@ impl Writer<'_> {
     }
 
     /// Evaluates this lane's elements.
-    fn fetch(&mut self, c: &Contract, side: &Side, lanes: u32) {
-        let (p, k) = (name(side.axis), name(c.depth.0));
-        self.each_fetched(c, side, lanes);
+    fn fetch(&mut self, t: &Tiled, side: &Side) {
+        let (p, k) = (name(side.axis), name(t.c.depth.0));
+        self.each_fetched(t, side);
         self.text.line(format!(
             "const int64_t {p} = {} + p, {k} = ahead + k;",
             side.from
         ));
         self.text.line(format!("next_{}[i] = 0;", side.role));
         self.text.line(format!(
-            "if (k < {DEPTH} && p < {} && {p} < {} && {k} < depth) {{",
-            side.places, side.until
+            "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
+            t.depth, side.places, side.until
         ));
         let mut s = Scalars::new(self.program, self.dialect, self.site, &[side.value]);
         let value = s.write(self.text, side.value);
@@ -193,57 +256,115 @@ impl Writer<'_> {
     }
 
     /// Shares them.
-    fn share_fetched(&mut self, c: &Contract, side: &Side, lanes: u32, ty: &str) {
-        self.each_fetched(c, side, lanes);
-        let at = format!("then + {} + k * {} + p", side.first_word, side.pitch());
+    fn share_fetched(&mut self, t: &Tiled, side: &Side) {
+        self.each_fetched(t, side);
+        let at = format!("then + {} + k * {} + p", side.first_word, side.pitch);
         self.text.line(format!(
-            "if (k < {DEPTH} && p < {}) heddle_row<{ty}>({at}) = next_{}[i];",
-            side.places, side.role
+            "if (k < {} && p < {}) heddle_row<{}>({at}) = next_{}[i];",
+            t.depth, side.places, t.ty, side.role
         ));
         self.text.line("}");
     }
 
     /// Adds the products of the shared elements to the sums of this lane.
-    fn add_products(&mut self, c: &Contract, a: &Side, b: &Side, ty: &str) {
-        self.each("k", DEPTH);
-        for side in [a, b] {
+    fn add_products(&mut self, t: &Tiled) {
+        self.each("k", t.depth);
+        for side in [&t.a, &t.b] {
             let Side { role, own, .. } = side;
-            self.text.line(format!("{ty} {role}[{own}];"));
+            self.text.line(format!("{} {role}[{own}];", t.ty));
             self.each("i", *own);
-            let at = format!(
-                "now + {} + k * {} + {} + i",
-                side.first_word,
-                side.pitch(),
-                side.mine
-            );
-            self.text
-                .line(format!("{role}[i] = heddle_row<{ty}>({at});"));
+            self.text.line(format!(
+                "{role}[i] = heddle_row<{}>(now + {} + k * {} + {} + i);",
+                t.ty, side.first_word, side.pitch, side.mine
+            ));
             self.text.line("}");
         }
-        self.each("i", a.own);
-        self.each("j", b.own);
-        let product = combine(self.dialect, BinaryOp::Mul, c.dtype, "a[i]", "b[j]");
-        let next = combine(self.dialect, BinaryOp::Add, c.dtype, "sum[i][j]", &product);
+        self.each("i", t.a.own);
+        self.each("j", t.b.own);
+        let product = combine(self.dialect, BinaryOp::Mul, t.c.dtype, "a[i]", "b[j]");
+        let next = combine(
+            self.dialect,
+            BinaryOp::Add,
+            t.c.dtype,
+            "sum[i][j]",
+            &product,
+        );
         self.text.line(format!("sum[i][j] = {};", bare(&next)));
         (0..3).for_each(|_| self.text.line("}"));
     }
 
-    /// Stores the results of this lane that exist.
-    fn store_sums(&mut self, c: &Contract, a: &Side, b: &Side, ty: &str) {
-        self.text.line("if (works) {");
-        for (side, variable) in [(a, "i"), (b, "j")] {
-            let v = name(side.axis);
-            self.each(variable, side.own);
+    /// The same by tensor cores. A lane has neighbouring places of the depth: one of tf32, two of 16 bits; behind four times as many it has
+    /// the next ones, and of the first operand the same of the row 8 further down.
+    fn add_by_cores(&mut self, t: &Tiled, rounding: Rounding) {
+        let wide = t.depth / 8;
+        let [rows, columns] = [t.a.own / 16, t.b.own / 8];
+        for (side, count, elements, at) in [
+            (
+                &t.a,
+                rows,
+                t.depth / 2,
+                format!(
+                    "(e / {} * 4 + part % 4) * {wide} + e % {wide}) * {} + {} + i * 16 + e / {wide} % 2 * 8 + part / 4",
+                    2 * wide,
+                    t.a.pitch,
+                    t.a.mine
+                ),
+            ),
+            (
+                &t.b,
+                columns,
+                t.depth / 4,
+                format!(
+                    "(e / {wide} * 4 + part % 4) * {wide} + e % {wide}) * {} + {} + i * 8 + part / 4",
+                    t.b.pitch, t.b.mine
+                ),
+            ),
+        ] {
+            let role = side.role;
+            self.text
+                .line(format!("float {role}[{count}][{elements}];"));
+            self.each("i", count);
+            self.each("e", elements);
             self.text.line(format!(
-                "const int64_t {v} = {} + {} + {variable};",
-                side.from, side.mine
+                "{role}[i][e] = heddle_row<float>(now + {} + ({at});",
+                side.first_word
             ));
+            self.text.line("}");
+            self.text.line("}");
+        }
+        self.each("i", rows);
+        self.each("j", columns);
+        let of = |row: u32, column: u32| format!("sum[2 * i + {row}][2 * j + {column}]");
+        let sums = [of(0, 0), of(0, 1), of(1, 0), of(1, 1)];
+        self.text
+            .line(format!("float d[4] = {{{}}};", sums.join(", ")));
+        self.text
+            .line(format!("heddle_mma_{}(d, a[i], b[j]);", rounding.name()));
+        for (k, sum) in sums.iter().enumerate() {
+            self.text.line(format!("{sum} = d[{k}];"));
+        }
+        self.text.line("}");
+        self.text.line("}");
+    }
+
+    /// Stores the results of this lane that exist.
+    fn store_sums(&mut self, t: &Tiled) {
+        self.text.line("if (works) {");
+        for (((side, variable), count), place) in [(&t.a, "i"), (&t.b, "j")]
+            .into_iter()
+            .zip(t.sums())
+            .zip(t.places())
+        {
+            let v = name(side.axis);
+            self.each(variable, count);
+            self.text
+                .line(format!("const int64_t {v} = {} + {place};", side.from));
             self.text.line(format!("if ({v} < {}) {{", side.until));
         }
         self.text
-            .line(format!("const {ty} {} = sum[i][j];", name(c.sum)));
-        let s = self.epilogue(c);
-        self.store_finished(c, s);
+            .line(format!("const {} {} = sum[i][j];", t.ty, name(t.c.sum)));
+        let s = self.epilogue(t.c);
+        self.store_finished(t.c, s);
         (0..5).for_each(|_| self.text.line("}"));
     }
 }

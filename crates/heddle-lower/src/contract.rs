@@ -133,6 +133,7 @@ impl Lowerer<'_> {
             a,
             b,
             dtype: parts.dtype,
+            rounding: None,
             sum,
             finish,
             store: parts.store,

@@ -36,6 +36,17 @@ impl Scalar {
     }
 }
 
+/// A type that tensor cores multiply; they add in `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cores {
+    /// `f32` with 10 bits of its mantissa.
+    Tf32,
+    /// The upper half of an `f32`.
+    Bf16,
+    /// Half precision.
+    F16,
+}
+
 /// Nanoseconds for an operation of one unit on one element, with all of its lanes at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Arithmetic {

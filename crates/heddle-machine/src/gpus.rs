@@ -3,7 +3,8 @@
 use crate::host::HOST;
 use crate::kernel::loops;
 use crate::{
-    Arithmetic, Cost, Exchange, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams, Syncs,
+    Arithmetic, Cores, Cost, Exchange, Level, Limits, Machine, Memory, Scalar, SharedBy, Streams,
+    Syncs,
 };
 
 impl Machine {
@@ -54,6 +55,7 @@ impl Machine {
                 (Scalar::int(32), rates(0.0075, 0.03, 0.0075)),
                 (Scalar::int(64), rates(0.0075, 0.06, 0.03)),
             ],
+            cores: vec![],
             streams: COALESCED,
             remote_read_rate: f64::INFINITY,
             syncs: Syncs {
@@ -142,6 +144,12 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             (Scalar::float(64), rates(0.008, 0.128, 0.008)),
             (Scalar::int(32), rates(0.008, 0.032, 0.008)),
             (Scalar::int(64), rates(0.008, 0.064, 0.032)),
+        ],
+        // 495 and 989 TFLOP/s without sparsity, by the same white paper; instructions of one warp, as they are emitted, reach a part of it.
+        cores: vec![
+            (Cores::Tf32, 0.000_534),
+            (Cores::Bf16, 0.000_267),
+            (Cores::F16, 0.000_267),
         ],
         streams: COALESCED,
         remote_read_rate: f64::INFINITY,

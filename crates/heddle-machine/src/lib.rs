@@ -20,7 +20,7 @@ mod named;
 mod sync;
 mod tiles;
 
-pub use arithmetic::{Arithmetic, Class, Scalar};
+pub use arithmetic::{Arithmetic, Class, Cores, Scalar};
 pub use exchange::Exchange;
 pub use kernel::{Family, Kernel, Layout, Tile};
 pub use level::{Level, LevelKind};
@@ -40,6 +40,9 @@ pub struct Machine {
     pub memories: Vec<Memory>,
     /// Arithmetic of one unit by element type.
     pub arithmetic: Vec<(Scalar, Arithmetic)>,
+    /// Nanoseconds of one unit for a multiplication with an addition on tensor cores, by the type that operands are rounded to; empty where
+    /// there are none. They are those of a warp of 32 lanes.
+    pub cores: Vec<(Cores, f64)>,
     /// Reads of memory in runs.
     pub streams: Streams,
     /// Bytes per nanosecond at which a unit reads what another unit has just written, while it is in that unit's nearest

@@ -66,6 +66,7 @@ impl Machine {
                 (Scalar::int(64), doubles),
             ],
             // A tile reads any word of its memory as fast.
+            cores: vec![],
             streams: Streams {
                 run_bytes: 8.0,
                 short_run: 0.0,

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use heddle::{CacheChoice, CompileOptions, Device, OpenOptions, Pin, RunOptions, Tune, Weights};
+use heddle::{
+    CacheChoice, CompileOptions, Device, OpenOptions, Pin, Precision, RunOptions, Tune, Weights,
+};
 use pyo3::Borrowed;
 use pyo3::prelude::*;
 
@@ -41,6 +43,7 @@ pub struct Compiling {
     optimize: bool,
     max_frames: Option<usize>,
     weights: String,
+    precision: String,
     compiler: Option<String>,
     /// A folder; an empty path: none.
     cache: Option<PathBuf>,
@@ -59,6 +62,7 @@ impl<'py> FromPyObject<'_, 'py> for Compiling {
             optimize: item(&options, "optimize", TRUTH)?,
             max_frames: item(&options, "max_frames", NATURAL)?,
             weights: item(&options, "weights", TEXT)?,
+            precision: item(&options, "precision", TEXT)?,
             compiler: item(&options, "compiler", TEXT)?,
             cache: item(&options, "cache", FOLDER)?,
         })
@@ -85,6 +89,7 @@ impl Compiling {
             optimize: self.optimize,
             max_frames: self.max_frames,
             weights: weights(py, &self.weights)?,
+            precision: precision(py, &self.precision)?,
             compiler: self.compiler,
             cache: cache(self.cache),
             ..Default::default()
@@ -98,6 +103,16 @@ fn weights(py: Python<'_>, name: &str) -> PyResult<Weights> {
     weights.copied().ok_or_else(|| {
         let names: Vec<&str> = Weights::ALL.iter().map(|w| w.name()).collect();
         let text = format!("weights={name:?} is none of {}", names.join(", "));
+        input_error(py, text, None)
+    })
+}
+
+/// The type of products of a name.
+fn precision(py: Python<'_>, name: &str) -> PyResult<Precision> {
+    let precision = Precision::ALL.iter().find(|p| p.name() == name);
+    precision.copied().ok_or_else(|| {
+        let names: Vec<&str> = Precision::ALL.iter().map(|p| p.name()).collect();
+        let text = format!("precision={name:?} is none of {}", names.join(", "));
         input_error(py, text, None)
     })
 }

@@ -8,7 +8,8 @@
 //! - all lanes of the unit take some neighbouring points: they read along the points, in as many parts of the reduced axis as there
 //!   are lanes for;
 //! - all lanes of the unit compute a tile of a contraction with rows and columns ([`Tile`]): each element of an operand is evaluated once
-//!   for the tile, shared, and used for a rectangle of results at once.
+//!   for the tile, shared, and used for a rectangle of results at once, by lanes, or by the tensor cores of warps where operands may be
+//!   rounded.
 //!
 //! Each form is priced: the places that a lane computes, the transactions of its accesses, and the exchange of partial results. Floats are
 //! summed in another order, the same in each run. Rows of a chain must fit the memory that lanes share. Shares stay as they are, so the
@@ -16,7 +17,8 @@
 
 use std::collections::BTreeMap;
 
-use heddle_machine::{Exchange, Machine};
+use heddle_machine::{Cores, Exchange, Machine};
+use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Chain, Lanes, Local, Operator, OperatorId, Tile, UProgram,
@@ -99,6 +101,8 @@ struct Tiled {
     /// Nanoseconds of a lane to evaluate an element of either operand without its access to memory, and to add a product to a sum.
     element_ns: f64,
     product_ns: f64,
+    /// The type that operands may be rounded to, with the nanoseconds of a unit to add a product of such numbers.
+    cores: Option<(Rounding, f64)>,
     /// Elements that are read for one of either operand: their steps along its rows or columns, and along the depth.
     loads: [Vec<Load>; 2],
 }
@@ -196,12 +200,16 @@ impl Work {
         let count = match lanes {
             Lanes::Apart => return true,
             Lanes::Tile(tile) => {
-                let bytes = tile.words() as usize * WORD;
-                let lanes = tile.lanes() as usize;
-                return self.tiled.is_some()
-                    && tile.is_sound()
-                    && lanes <= machine.lanes()
-                    && bytes <= exchange.shared_bytes;
+                let Some(tiled) = &self.tiled else {
+                    return false;
+                };
+                let rounding = tiled.cores.map(|cores| cores.0);
+                let has_cores = rounding.is_some() && exchange.warp == Tile::WARP as usize;
+                let fits_cores = has_cores && machine.lanes().is_multiple_of(exchange.warp);
+                return tile.is_sound()
+                    && (fits_cores || !tile.by_cores)
+                    && tile.lanes() as usize <= machine.lanes()
+                    && tile.words(rounding) as usize * WORD <= exchange.shared_bytes;
             }
             Lanes::Warp(count) | Lanes::Unit(count) => count,
         };
@@ -338,19 +346,44 @@ fn slower(loads: &[Load], exchange: Exchange, axis: usize, run: f64) -> f64 {
     }
 }
 
-/// The tiles that so many lanes can compute.
+/// The tiles that so many lanes can compute, or their warps.
 fn tiles(lanes: usize) -> impl Iterator<Item = Tile> {
-    let lanes = lanes.ilog2();
+    let warps = lanes / Tile::WARP as usize;
+    let by_cores = (warps > 0).then(|| rectangles(warps, Tile::CORES, [2, 3], true));
+    rectangles(lanes, [1, 1], [3, 3], false).chain(by_cores.into_iter().flatten())
+}
+
+/// Tiles of so many rectangles, whose sides are at least these and so many powers of two larger.
+fn rectangles(
+    count: usize,
+    least: [u32; 2],
+    more: [u32; 2],
+    by_cores: bool,
+) -> impl Iterator<Item = Tile> {
+    let count = count.ilog2();
     let powers = |most: u32| (0..=most).map(|k| 1u32 << k);
-    let rectangles = powers(3).flat_map(move |rows| powers(3).map(move |columns| [rows, columns]));
-    rectangles.flat_map(move |[own_rows, own_columns]| {
-        powers(lanes).map(move |across| Tile {
-            rows: own_rows * ((1 << lanes) / across),
+    let sides = powers(more[0]).flat_map(move |a| powers(more[1]).map(move |b| [a, b]));
+    sides.flat_map(move |[a, b]| {
+        let [own_rows, own_columns] = [a * least[0], b * least[1]];
+        powers(count).map(move |across| Tile {
+            rows: own_rows * ((1 << count) / across),
             columns: own_columns * across,
             own_rows,
             own_columns,
+            by_cores,
         })
     })
+}
+
+/// Nanoseconds of a unit to add a product of numbers of a type on its tensor cores; `None` if it has none for it.
+pub fn cores_ns(machine: &Machine, rounding: Rounding) -> Option<f64> {
+    let wanted = match rounding {
+        Rounding::Tf32 => Cores::Tf32,
+        Rounding::Bf16 => Cores::Bf16,
+        Rounding::F16 => Cores::F16,
+    };
+    let found = machine.cores.iter().find(|cores| cores.0 == wanted);
+    found.map(|cores| cores.1)
 }
 
 impl Tiled {
@@ -380,6 +413,7 @@ impl Tiled {
             depth: estimate(program, c.depth.1),
             element_ns: arithmetic.elementwise_ns * lanes,
             product_ns,
+            cores: c.rounding.and_then(|to| Some((to, cores_ns(machine, to)?))),
             loads: [loads(c.a.value, axes[0]), loads(c.b.value, axes[1])],
         };
         for (k, (axis, _)) in op.axes.iter().enumerate() {
@@ -399,7 +433,7 @@ impl Tiled {
     fn time(&self, machine: &Machine, exchange: Exchange, tile: Tile) -> f64 {
         let sizes = [tile.rows, tile.columns].map(f64::from);
         let own = [tile.own_rows, tile.own_columns].map(f64::from);
-        let depth = f64::from(Tile::DEPTH);
+        let depth = f64::from(tile.depth(self.cores.map(|cores| cores.0)));
         let lanes = f64::from(tile.lanes());
         let (access, warp) = (access_ns(machine), exchange.warp as f64);
         let across = sizes[1] / own[1];
@@ -412,11 +446,24 @@ impl Tiled {
             let ways = [(0, sizes[side]), (1, depth)];
             let ways = ways.map(|(axis, run)| slower(&self.loads[side], exchange, axis, run));
             round += evaluated * (self.element_ns + access * (1.0 + ways[0].min(ways[1])));
-            // An access gives a lane up to four elements, and a warp as many as it has lanes.
-            let accesses = (own[side] / 4.0).max(own[side] * different[side] / warp);
-            round += depth * accesses.ceil() * access;
+            round += access
+                * match tile.by_cores {
+                    // Lanes of a warp read an element each, with the arithmetic of its rounding.
+                    true => depth * own[side] / warp * 2.0,
+                    // An access gives a lane up to four elements, and a warp as many as it has lanes.
+                    false => {
+                        depth
+                            * (own[side] / 4.0)
+                                .max(own[side] * different[side] / warp)
+                                .ceil()
+                    }
+                };
         }
-        round += depth * own[0] * own[1] * self.product_ns;
+        let products = match (tile.by_cores, self.cores) {
+            (true, Some((_, ns))) => sizes[0] * sizes[1] * ns,
+            _ => own[0] * own[1] * self.product_ns,
+        };
+        round += depth * products;
         let [rows, columns] = [0, 1].map(|side| (self.sides[side] / sizes[side]).ceil());
         // The first places are fetched while nothing is computed.
         self.products * rows * columns * ((self.depth / depth).ceil() + 1.0) * round

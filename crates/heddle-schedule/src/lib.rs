@@ -43,6 +43,7 @@ mod place_syncs;
 mod plan_memory;
 pub mod print;
 mod read_rows;
+mod round_products;
 mod select_kernels;
 mod spans;
 mod split_depths;
@@ -74,6 +75,7 @@ pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use print::print;
 pub use read_rows::read_rows;
+pub use round_products::{has_cores, round_products};
 pub use select_kernels::{packs_weights, select_kernels};
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
@@ -82,6 +84,7 @@ pub use trace::{TraceError, record_decisions, replay};
 pub use version_rows::version_rows;
 
 use heddle_ir::DType;
+use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::UProgram;
 
 /// A pass on uPrograms.
@@ -210,6 +213,25 @@ pub const NARROW_WEIGHTS: [Pass; 3] = [
     },
 ];
 
+/// [`round_products`](fn@round_products) for each type, which runs behind [`select_kernels`](fn@select_kernels) where that is asked for.
+pub const ROUND_PRODUCTS: [Pass; 3] = [
+    Pass {
+        name: "round_products_tf32",
+        about: "allow tensor cores to round operands of products to tf32",
+        run: |program, _| round_products(program, Rounding::Tf32),
+    },
+    Pass {
+        name: "round_products_bf16",
+        about: "allow tensor cores to round operands of products to bf16",
+        run: |program, _| round_products(program, Rounding::Bf16),
+    },
+    Pass {
+        name: "round_products_f16",
+        about: "allow tensor cores to round operands of products to f16",
+        run: |program, _| round_products(program, Rounding::F16),
+    },
+];
+
 /// Passes that come before scheduling.
 const EARLY: [Pass; 4] = [MERGE_VARIABLES, FUSE, READ_ROWS, SELECT_KERNELS];
 
@@ -236,6 +258,7 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
         .iter()
         .chain([&SYNC_EVERYWHERE])
         .chain(&NARROW_WEIGHTS)
+        .chain(&ROUND_PRODUCTS)
         .find(|pass| pass.name == name)
 }
 

@@ -355,8 +355,16 @@ fn lanes(lanes: Lanes) -> String {
         Lanes::Unit(1) => ", all lanes on a point".into(),
         Lanes::Unit(points) => format!(", all lanes on {points} points"),
         Lanes::Tile(tile) => format!(
-            ", tiles of {}x{}, {}x{} a lane",
-            tile.rows, tile.columns, tile.own_rows, tile.own_columns
+            ", tiles of {}x{}, {}x{} a {}",
+            tile.rows,
+            tile.columns,
+            tile.own_rows,
+            tile.own_columns,
+            if tile.by_cores {
+                "warp on tensor cores"
+            } else {
+                "lane"
+            }
         ),
     }
 }

@@ -46,6 +46,8 @@ pub struct Contract {
     pub b: Operand,
     /// The type of products and sums.
     pub dtype: DType,
+    /// The type that operands of `f32` may be rounded to before they are multiplied; sums are exact to `f32` still.
+    pub rounding: Option<Rounding>,
     /// The variable for the complete sum in `finish`.
     pub sum: Local,
     /// The stored value: the sum, or an epilogue of it.
@@ -61,6 +63,39 @@ pub struct Contract {
     /// columns are places of the result, until a kernel that reads them where they lie is selected;
     /// then of `a`.
     pub windows: Option<Box<Windows>>,
+}
+
+/// A type that tensor cores multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// `f32` with 10 bits of its mantissa.
+    Tf32,
+    /// The upper half of an `f32`.
+    Bf16,
+    /// Half precision.
+    F16,
+}
+
+impl Rounding {
+    /// All of them.
+    pub const ALL: &'static [Rounding] = &[Rounding::Tf32, Rounding::Bf16, Rounding::F16];
+
+    /// The name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rounding::Tf32 => "tf32",
+            Rounding::Bf16 => "bf16",
+            Rounding::F16 => "f16",
+        }
+    }
+
+    /// Places of the depth axis that a tensor core multiplies at a time.
+    pub const fn depth(self) -> u32 {
+        match self {
+            Rounding::Tf32 => 8,
+            Rounding::Bf16 | Rounding::F16 => 16,
+        }
+    }
 }
 
 /// An operand of a contraction.

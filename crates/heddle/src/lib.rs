@@ -77,8 +77,8 @@ pub use inputs::{InputError, Inputs};
 pub use machine::Machine;
 pub use model::{Fold, Format, LoadOptions, Model, trace_targets};
 pub use options::{
-    Baseline, CompileOptions, Device, MAX_THREADS, Packed, Pin, RunOptions, Target, Tune, Weights,
-    add_compiler,
+    Baseline, CompileOptions, Device, MAX_THREADS, Packed, Pin, Precision, RunOptions, Target,
+    Tune, Weights, add_compiler,
 };
 pub use pipeline::{check_device, compile};
 pub use remedy::{Limit, Remedy};

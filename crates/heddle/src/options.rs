@@ -6,6 +6,7 @@ use std::time::Duration;
 use heddle_ir::DType;
 use heddle_runtime::cache::{Cache, CacheChoice};
 use heddle_runtime::{BuildOptions, CancelToken, Grid, Sanitizer};
+use heddle_uprogram::contract::Rounding;
 
 use crate::{Error, Inputs, Limit, Machine, Remedy, Step};
 
@@ -73,6 +74,8 @@ pub struct CompileOptions {
     pub pin: Pin,
     /// The type that weights of products are stored in. All devices compute with the numbers of this type, in `f32`.
     pub weights: Weights,
+    /// The type in which tensor cores may multiply `f32`. Devices without them multiply in `f32`.
+    pub precision: Precision,
     /// The place of packed weights.
     pub packed: Packed,
     /// The C compiler, optionally with leading arguments. `None`: what the environment's `HEDDLE_CC` names, else the first that works
@@ -157,6 +160,55 @@ impl fmt::Display for Weights {
     }
 }
 
+/// The type in which products of `f32` and convolutions may be multiplied, on a GPU with tensor cores. Operands are rounded to it; sums and
+/// all else stay `f32`. Products that gain nothing by tensor cores, and devices without them, multiply in `f32`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// That of the model.
+    #[default]
+    F32,
+    /// 10 bits of the mantissa, rounded to nearest, ties away from zero: errors of about 5e-4.
+    Tf32,
+    /// 7 bits of the mantissa, rounded to nearest, ties to even: errors of about 4e-3.
+    Bf16,
+    /// Half precision, rounded to nearest, ties to even: errors of about 5e-4; numbers beyond 65,504 become infinite.
+    F16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: &'static [Precision] = &[
+        Precision::F32,
+        Precision::Tf32,
+        Precision::Bf16,
+        Precision::F16,
+    ];
+
+    /// The name, as in `heddle run --precision`.
+    pub const fn name(self) -> &'static str {
+        match self.rounding() {
+            None => "f32",
+            Some(rounding) => rounding.name(),
+        }
+    }
+
+    /// The type that operands may be rounded to, if it is another one than the model's.
+    pub(crate) const fn rounding(self) -> Option<Rounding> {
+        match self {
+            Precision::F32 => None,
+            Precision::Tf32 => Some(Rounding::Tf32),
+            Precision::Bf16 => Some(Rounding::Bf16),
+            Precision::F16 => Some(Rounding::F16),
+        }
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// The place of packed weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packed {
@@ -191,6 +243,7 @@ impl Default for CompileOptions {
             max_frames: None,
             pin: Pin::default(),
             weights: Weights::default(),
+            precision: Precision::default(),
             packed: Packed::default(),
             compiler: None,
             cache: CacheChoice::default(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heddle_schedule::{NARROW_WEIGHTS, PASSES, Pass, SYNC_EVERYWHERE};
+use heddle_schedule::{NARROW_WEIGHTS, PASSES, Pass, ROUND_PRODUCTS, SYNC_EVERYWHERE};
 use heddle_uprogram::{UProgram, text, verify_program};
 
 use crate::{Error, Machine, Step, on_large_stack};
@@ -12,6 +12,7 @@ use crate::{Error, Machine, Step, on_large_stack};
 /// request.
 pub fn uprogram_passes() -> impl Iterator<Item = Step> {
     let others = [&SYNC_EVERYWHERE].into_iter().chain(&NARROW_WEIGHTS);
+    let others = others.chain(&ROUND_PRODUCTS);
     PASSES.iter().chain(others).map(|pass| Step {
         name: pass.name,
         about: pass.about,

@@ -216,6 +216,7 @@ pub fn compile_options(args: &Compiling) -> CompileOptions {
         tune: args.tune.into(),
         pin: args.pin.into(),
         weights: args.stored(),
+        precision: args.precision.into(),
         packed: args.packed.into(),
         verify: args.verify,
         without: args.without.clone(),

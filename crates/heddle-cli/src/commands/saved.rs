@@ -5,7 +5,9 @@ use std::path::Path;
 use heddle::{Device, OpenOptions, Program, Weights};
 
 use super::{Prepared, inputs, run_options};
-use crate::args::{Compiling, DeviceArg, Exec, PackedArg, PinArg, ProgramArgs, Source, TuneArg};
+use crate::args::{
+    Compiling, DeviceArg, Exec, PackedArg, PinArg, PrecisionArg, ProgramArgs, Source, TuneArg,
+};
 use crate::fail::{Exit, Failure};
 
 /// Is a file a saved program, by its name?
@@ -49,12 +51,13 @@ pub fn prepare(args: &ProgramArgs, exec: &Exec, source: &Source) -> Result<Prepa
 }
 
 /// Options of compiling, and whether they are given.
-fn settled(args: &Compiling) -> [(&'static str, bool); 8] {
+fn settled(args: &Compiling) -> [(&'static str, bool); 9] {
     [
         ("--tune", args.tune == TuneArg::On),
         ("--threads", args.threads.is_some()),
         ("--pin", args.pin == PinArg::Off),
         ("--weights", args.stored() != Weights::F32),
+        ("--precision", args.precision != PrecisionArg::F32),
         ("--packed", args.packed == PackedArg::Cache),
         ("--no-opt", args.no_opt),
         ("--verify", args.verify),

@@ -4,6 +4,7 @@
 use crate::harness::{Case, drawn, drawn_with};
 use heddle_machine::Machine;
 use heddle_runtime::Grid;
+use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Lanes, Tile};
 
 const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f32[m,n], %t: f32[7,m]) -> (%a: f32[n], %b: f32[], %c: i32[n], %e: i64[n], %f: i64[n], %g: f64[n], %h: f32[n,n], %i: f32[n,7], %j: f32[m], %l: i64[], %o: i32[n]) {
@@ -134,6 +135,7 @@ fn tile([rows, columns]: [u32; 2], [own_rows, own_columns]: [u32; 2]) -> Lanes {
         columns,
         own_rows,
         own_columns,
+        by_cores: false,
     })
 }
 
@@ -154,6 +156,72 @@ fn products_by_tiles() {
     {
         let blocks = [3, 1, 2][k % 3];
         check("products", PRODUCTS, [blocks, threads], size, Some(form));
+    }
+}
+
+/// Tensor cores multiply numbers that they do not have to round as lanes do: warps of one rectangle and of several, also where a block has
+/// more warps than a tile.
+#[test]
+fn products_by_tensor_cores() {
+    for (k, (threads, size, sides, own)) in [
+        (32, 33, [16, 8], [16, 8]),
+        (64, 31, [32, 16], [16, 16]),
+        (128, 70, [64, 32], [32, 16]),
+        (96, 16, [16, 32], [16, 16]),
+        (64, 1, [64, 8], [32, 8]),
+        (32, 0, [16, 64], [16, 64]),
+        (64, 49, [32, 64], [16, 64]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let rounding = Rounding::ALL[k % 3];
+        let what = format!(
+            "{}, size {size}, {threads} lanes, {sides:?}",
+            rounding.name()
+        );
+        // A number of bf16 is one of tf32, and one of f16 if it is not very small.
+        let exact = PRODUCTS
+            .replace("%x: f32[", "%x0: f32[")
+            .replace("%w: f32[", "%w0: f32[")
+            .replace("%t: f32[", "%t0: f32[")
+            .replace("%s: f32[", "%s0: f32[")
+            .replace("%v: f32[", "%v0: f32[")
+            .replace("%f: f32[", "%f0: f32[")
+            .replace("%g: f32[", "%g0: f32[");
+        let (head, body) = exact.split_once("{\n").expect("a function");
+        let casts = ["x", "w", "t", "s", "v", "f", "g"];
+        let casts =
+            casts.map(|name| format!("  %{name} = cast(cast(%{name}0, to=bf16), to=f32)\n"));
+        let text = format!("{head}{{\n{}{body}", casts.concat());
+        let (module, inputs) = drawn("cores", &text, size, 1);
+        let Lanes::Tile(tile) = tile(sides, own) else {
+            panic!("{what}: no tile");
+        };
+        let lanes = Lanes::Tile(Tile {
+            by_cores: true,
+            ..tile
+        });
+        let grid = [2, threads];
+        let case = Case::rounding(
+            "cores",
+            module,
+            &inputs,
+            grid,
+            (Some(lanes), Some(rounding)),
+        );
+        let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let own = &case.source.text[case.source.text.rfind("HEDDLE_PROGRAM(").unwrap_or(0)..];
+        let word = format!("heddle_mma_{}(", rounding.name());
+        assert!(own.contains(&word), "{what}: {own}");
+        let grids = [1, 2, 3].map(|seed| Grid {
+            blocks: 2,
+            threads: threads as u32,
+            warp: 32,
+            cluster: 1,
+            seed,
+        });
+        assert!(case.check_grids(&what, &grids), "{what}");
     }
 }
 

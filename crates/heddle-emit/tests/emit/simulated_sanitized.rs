@@ -90,6 +90,7 @@ fn lanes_of_a_point_are_clean() {
         columns: 8,
         own_rows: 2,
         own_columns: 4,
+        by_cores: false,
     });
     let (partial, next) = (
         "= own.word;\n  HEDDLE_UNIT_SYNC;\n",

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use heddle_machine::Machine;
-use heddle_schedule::{NARROW_WEIGHTS, PASSES, SYNC_EVERYWHERE, find_pass};
+use heddle_schedule::{NARROW_WEIGHTS, PASSES, ROUND_PRODUCTS, SYNC_EVERYWHERE, find_pass};
 use heddle_uprogram::text::{parse, print};
 use heddle_uprogram::verify_program;
 
@@ -40,6 +40,7 @@ fn filetests() {
         .iter()
         .chain([&SYNC_EVERYWHERE])
         .chain(&NARROW_WEIGHTS)
+        .chain(&ROUND_PRODUCTS)
         .map(|pass| pass.name);
     let idle: Vec<_> = all.filter(|name| !fired.contains(name)).collect();
     assert!(idle.is_empty(), "no test shows these passes fire: {idle:?}");

@@ -90,6 +90,12 @@ fn unsound_lanes_are_refused() {
     let tiled = " lanes tile 64 64 own 4 4 {";
     assert_eq!(fault("operator op3", " lanes unit 32 {", tiled), two);
     assert_eq!(fault("operator op10", " {", tiled), two);
+    let rounded = "tensor cores round operands that are not to be rounded";
+    let cores = "own 16 16 cores {";
+    assert_eq!(fault("operator op9", "own 8 8 {", cores), rounded);
+    let floats = "only operands of f32 are rounded";
+    let changed = "contract f64 rounded tf32";
+    assert_eq!(fault("operator op10", "contract f64", changed), floats);
     let product = "only contractions have tiles";
     assert_eq!(fault("operator op7", " {", tiled), product);
 }

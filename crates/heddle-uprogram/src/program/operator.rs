@@ -3,7 +3,7 @@
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
-use crate::contract::Contract;
+use crate::contract::{Contract, Rounding};
 use crate::expr::{Expr, ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
 use crate::program::UProgram;
@@ -44,42 +44,64 @@ pub enum Lanes {
     Tile(Tile),
 }
 
-/// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and those of them that one lane
-/// computes. All are powers of two. Lane `l` has rectangle `l` of the tile, counted along columns first.
+/// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and the rectangle of them that one lane
+/// computes, or one warp on its tensor cores. All are powers of two. Lane or warp `l` has rectangle `l` of the tile, counted along columns
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Rows of the tile.
     pub rows: u32,
     /// Columns of the tile.
     pub columns: u32,
-    /// Rows of a lane.
+    /// Rows of a rectangle.
     pub own_rows: u32,
-    /// Columns of a lane.
+    /// Columns of a rectangle.
     pub own_columns: u32,
+    /// Do tensor cores multiply, in the type to which the contraction's operands may be rounded?
+    pub by_cores: bool,
 }
 
 impl Tile {
-    /// Places of the depth axis that lanes share at a time.
-    pub const DEPTH: u32 = 8;
+    /// Lanes of a warp whose tensor cores multiply.
+    pub const WARP: u32 = 32;
 
-    /// Words between the rows of shared parts beyond what they hold, so that lanes that write a column of one reach several banks.
-    pub const PAD: u32 = 4;
+    /// Rows and columns that tensor cores multiply at a time.
+    pub const CORES: [u32; 2] = [16, 8];
+
+    /// Places of the depth axis that lanes share at a time.
+    pub fn depth(self, rounding: Option<Rounding>) -> u32 {
+        let cores = rounding.filter(|_| self.by_cores);
+        cores.map_or(8, Rounding::depth)
+    }
+
+    /// Words from a place of the depth to the next beyond those of the tile's rows or columns. Lanes of a warp reach different banks of the
+    /// shared memory by it: those that write a column of an operand, those that read operands of tensor cores.
+    pub fn pad(self) -> u32 {
+        if self.by_cores { 8 } else { 4 }
+    }
 
     /// Lanes with results.
     pub fn lanes(self) -> u32 {
-        self.rows / self.own_rows * (self.columns / self.own_columns)
+        let rectangles = self.rows / self.own_rows * (self.columns / self.own_columns);
+        let lanes = if self.by_cores { Self::WARP } else { 1 };
+        rectangles.saturating_mul(lanes)
     }
 
     /// Words of shared memory: parts of both operands, those that are read and those that are written meanwhile.
-    pub fn words(self) -> u32 {
-        2 * Self::DEPTH * (self.rows + self.columns + 2 * Self::PAD)
+    pub fn words(self, rounding: Option<Rounding>) -> u32 {
+        2 * self.depth(rounding) * (self.rows + self.columns + 2 * self.pad())
     }
 
     /// True if its numbers are powers of two, and rectangles fill it.
     pub fn is_sound(self) -> bool {
-        let sides = [(self.rows, self.own_rows), (self.columns, self.own_columns)];
-        let fits = |(all, own): (u32, u32)| {
-            all.is_power_of_two() && own.is_power_of_two() && own <= all && all <= 1024
+        let least = if self.by_cores { Self::CORES } else { [1, 1] };
+        let sides = [
+            (self.rows, self.own_rows, least[0]),
+            (self.columns, self.own_columns, least[1]),
+        ];
+        let fits = |(all, own, least): (u32, u32, u32)| {
+            let powers = all.is_power_of_two() && own.is_power_of_two();
+            powers && least <= own && own <= all && all <= 1024
         };
         sides.into_iter().all(fits)
     }

@@ -1,7 +1,7 @@
 //! Contractions and their operands' layouts, to text and back.
 //!
 //! ```text
-//! contract  = "contract" dtype ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] [windows] "{"
+//! contract  = "contract" dtype ["rounded" ("tf32" | "bf16" | "f16")] ["rows" LOCAL] "columns" LOCAL "depth" LOCAL "<" expr "sum" LOCAL ["tile" INT] ["own" BUFFER] [windows] "{"
 //!             "a" "=" expr access "b" "=" expr access "finish" "=" expr "}"
 //! access    = "strided" BUFFER "base" expr "outer" expr "depth" expr
 //!           | "rows" BUFFER "at" expr
@@ -21,12 +21,15 @@ use heddle_ir::Entity;
 use super::cursor::Result;
 use super::parse::Parser;
 use super::print::Printer;
-use crate::contract::{Access, Contract, Operand, Panels, WindowAxis, Windows};
+use crate::contract::{Access, Contract, Operand, Panels, Rounding, WindowAxis, Windows};
 use crate::program::Store;
 
 impl Printer<'_, '_, '_> {
     pub(super) fn contract(&mut self, c: &Contract, depth: usize) {
         self.put(format_args!("contract {}", c.dtype));
+        if let Some(rounding) = c.rounding {
+            self.put(format_args!(" rounded {}", rounding.name()));
+        }
         if let Some(rows) = c.rows {
             self.put(format_args!(" rows {}", self.local(rows)));
         }
@@ -137,6 +140,18 @@ impl Parser<'_, '_> {
     /// After `contract`.
     pub(super) fn contract(&mut self, store: Store) -> Result<Contract> {
         let dtype = self.c.dtype()?;
+        let rounding = match self.c.eat_word("rounded")? {
+            true => {
+                let name = self.c.word("`tf32`, `bf16` or `f16`")?;
+                let found = Rounding::ALL.iter().find(|r| r.name() == name);
+                let wrong = || {
+                    self.c
+                        .misplaced("operands are rounded to `tf32`, `bf16` or `f16`")
+                };
+                Some(*found.ok_or_else(wrong)?)
+            }
+            false => None,
+        };
         let rows = self.c.eat_word("rows")?.then(|| self.local()).transpose()?;
         self.c.expect_word("columns")?;
         let columns = self.local()?;
@@ -172,6 +187,7 @@ impl Parser<'_, '_> {
             a,
             b,
             dtype,
+            rounding,
             sum,
             finish,
             store,

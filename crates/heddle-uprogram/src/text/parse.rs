@@ -290,6 +290,7 @@ impl Parser<'_, '_> {
             columns,
             own_rows: self.c.number()?,
             own_columns: self.c.number()?,
+            by_cores: self.c.eat_word("cores")?,
         })
     }
 

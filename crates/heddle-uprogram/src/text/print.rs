@@ -167,8 +167,12 @@ impl Printer<'_, '_, '_> {
             Lanes::Warp(lanes) => self.put(format_args!(" lanes warp {lanes}")),
             Lanes::Unit(points) => self.put(format_args!(" lanes unit {points}")),
             Lanes::Tile(tile) => self.put(format_args!(
-                " lanes tile {} {} own {} {}",
-                tile.rows, tile.columns, tile.own_rows, tile.own_columns
+                " lanes tile {} {} own {} {}{}",
+                tile.rows,
+                tile.columns,
+                tile.own_rows,
+                tile.own_columns,
+                if tile.by_cores { " cores" } else { "" }
             )),
         }
         if let Some(grow) = op.grow {

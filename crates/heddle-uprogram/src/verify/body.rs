@@ -233,6 +233,9 @@ impl<'p> Site<'p> {
                 "its rows or columns are not an axis of its own",
             ));
         }
+        if c.rounding.is_some() && c.dtype != DType::F32 {
+            return Err(Fault::Rule("only operands of f32 are rounded"));
+        }
         for operand in [c.a, c.b] {
             inner.value("an operand", operand.value, c.dtype)?;
             let (buffer, parts) = match operand.access {

@@ -19,7 +19,8 @@
 //!    other memory than it writes; only the epilogue of a sum, which one of them computes, may read that.
 //!    They share the rows of a chain that have more than one element. Only a contraction with rows and
 //!    columns, no kernel and elements of at most 32 bits has tiles, whose numbers are powers of two, and a
-//!    depth that is the same for the whole tile.
+//!    depth that is the same for the whole tile. Only operands of `f32` are rounded, and tensor cores
+//!    multiply only those.
 //! 8. Inputs and outputs are buffers of that kind; a constant has as many elements as its buffer,
 //!    and the same type.
 //! 9. `let`, loops and calls assign values of the variable's type; swapped buffers have one type
@@ -267,6 +268,9 @@ fn tile(program: &UProgram, op: &Operator, tile: Tile) -> Checked {
     match op.body.tiled_axes() {
         _ if !tile.is_sound() => Err(Fault::Rule(
             "a tile's numbers are no powers of two that fit",
+        )),
+        _ if tile.by_cores && c.rounding.is_none() => Err(Fault::Rule(
+            "tensor cores round operands that are not to be rounded",
         )),
         None => Err(Fault::Rule(
             "a tile needs rows and columns without a kernel, of elements of at most 32 bits",

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::saved_error::SavedError;
-use crate::{CompileOptions, Device, Packed, Pin, Step, Tune, Weights};
+use crate::{CompileOptions, Device, Packed, Pin, Precision, Step, Tune, Weights};
 
 /// The most worker threads that a file may ask for.
 const MAX_THREADS: usize = 4096;
@@ -33,6 +33,7 @@ pub fn write(options: &CompileOptions) -> String {
         (options.packed == Packed::Cache).to_string(),
     );
     line("weights", options.weights.name().into());
+    line("precision", options.precision.name().into());
     line("tune", (options.tune == Tune::On).to_string());
     line("verify", options.verify.to_string());
     for step in &options.without {
@@ -69,6 +70,10 @@ pub fn read(text: &str) -> Result<CompileOptions, SavedError> {
             "weights" => {
                 let weights = Weights::ALL.iter().find(|w| w.name() == value);
                 options.weights = *weights.ok_or_else(|| wrong(line))?;
+            }
+            "precision" => {
+                let precision = Precision::ALL.iter().find(|p| p.name() == value);
+                options.precision = *precision.ok_or_else(|| wrong(line))?;
             }
             "tune" if number(line, value)? => options.tune = Tune::On,
             "pin" | "cached_weights" | "tune" => {}
@@ -111,6 +116,7 @@ mod tests {
             max_frames: Some(0),
             pin: Pin::Off,
             weights: Weights::Int8,
+            precision: Precision::Tf32,
             packed: Packed::Cache,
             tune: Tune::On,
             verify: true,
@@ -132,6 +138,7 @@ mod tests {
             "device tpu",
             "pin maybe",
             "weights int7",
+            "precision f8",
             "arch --evil",
             "without sleep",
             "colour red",

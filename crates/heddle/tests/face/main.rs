@@ -15,6 +15,7 @@ mod misfits;
 mod mixed;
 mod onnx_draws;
 mod pipelined;
+mod precision;
 mod profile;
 mod readme;
 mod saved;

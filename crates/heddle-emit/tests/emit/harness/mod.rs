@@ -11,6 +11,7 @@ use heddle_runtime::{
     BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
     SessionOptions, Source, Stops,
 };
+use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Lanes, Size};
 use heddle_uprogram::{UProgram, text};
 
@@ -222,8 +223,19 @@ impl Case {
         name: &str,
         module: Module,
         inputs: &[Datum],
-        [blocks, threads]: [usize; 2],
+        grid: [usize; 2],
         lanes: Option<Lanes>,
+    ) -> Result<Case, String> {
+        Self::rounding(name, module, inputs, grid, (lanes, None))
+    }
+
+    /// The same with operands of products that may be rounded.
+    pub fn rounding(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        [blocks, threads]: [usize; 2],
+        (lanes, rounding): (Option<Lanes>, Option<Rounding>),
     ) -> Result<Case, String> {
         let machine = Machine::h100().with_grid(blocks, threads);
         let machine = machine.with_barrier_ns(0.0);
@@ -233,6 +245,9 @@ impl Case {
             };
             let pass = heddle_schedule::find_pass("join_lanes").expect("a pass");
             heddle_schedule::schedule_without(program, &machine, &[*pass]);
+            if let Some(to) = rounding {
+                heddle_schedule::round_products(program, to);
+            }
             for id in program.running() {
                 heddle_schedule::join_lanes_of(program, &machine, id, lanes);
             }

@@ -1,0 +1,121 @@
+//! Products in the types of tensor cores: what is rounded, and where nothing is.
+
+use heddle::{
+    CompileOptions, Device, Grid, Inputs, Model, OpenOptions, Precision, Program, RunOptions,
+    Sanitizer, Tensor, compile,
+};
+
+/// Products of ones that are a little too large for the types of tensor cores.
+const PRODUCT: &str = "fn @main(%x: f32[n,64], %w: f32[64,n]) -> (%y: f32[n,n]) {
+  %y = mul(dot(%x, %w), 0.5)
+  return %y
+}
+";
+const SIZE: usize = 70;
+const ROUNDED: f32 = 32.0;
+
+fn program(options: CompileOptions) -> Program {
+    compile(&Model::parse("product", PRODUCT).unwrap(), &options).unwrap()
+}
+
+fn simulated(precision: Precision) -> CompileOptions {
+    CompileOptions {
+        device: Device::Sim,
+        precision,
+        verify: true,
+        check_text: true,
+        ..Default::default()
+    }
+}
+
+/// The only number in the result.
+fn result(program: &Program) -> f32 {
+    let ones = |dims: [usize; 2]| {
+        let values = vec![1.0f32 + 0.5f32.powi(12); dims[0] * dims[1]];
+        Tensor::from_slice(dims.to_vec(), &values)
+    };
+    let inputs = Inputs::from_iter([
+        ("x".to_string(), ones([SIZE, 64]).into()),
+        ("w".to_string(), ones([64, SIZE]).into()),
+    ]);
+    let run = program.run(inputs, &RunOptions::default()).unwrap();
+    let found = run.outputs["y"].as_tensor().unwrap();
+    let found = found.to_vec::<f32>().unwrap();
+    assert_eq!(found.len(), SIZE * SIZE);
+    assert!(found.iter().all(|x| *x == found[0]), "{found:?}");
+    found[0]
+}
+
+fn notes(program: &Program) -> String {
+    program.report().notes.join("\n")
+}
+
+#[test]
+fn tensor_cores_round_operands() {
+    let exact = result(&program(simulated(Precision::F32)));
+    assert!(exact > ROUNDED, "{exact}");
+    for &precision in Precision::ALL {
+        let program = program(simulated(precision));
+        let wanted = match precision {
+            Precision::F32 => exact,
+            _ => ROUNDED,
+        };
+        assert_eq!(result(&program), wanted, "{precision}");
+        assert_eq!(notes(&program), "", "{precision}");
+    }
+}
+
+/// A saved program keeps its precision.
+#[test]
+fn it_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("product.hprog");
+    program(simulated(Precision::Bf16)).save(&path).unwrap();
+    let opened = Program::open(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(result(&opened), ROUNDED);
+}
+
+/// Processors, warps of 64 lanes and sanitizers have no tensor cores; the interpreter is what others are compared with.
+#[test]
+fn without_tensor_cores_nothing_is_rounded() {
+    let precision = Precision::Tf32;
+    let wide = Grid {
+        warp: 64,
+        ..Grid::default()
+    };
+    let sanitized = Grid {
+        blocks: 2,
+        threads: 32,
+        ..Grid::default()
+    };
+    for options in [
+        CompileOptions {
+            device: Device::Cpu,
+            precision,
+            ..Default::default()
+        },
+        CompileOptions {
+            grid: wide,
+            ..simulated(precision)
+        },
+        CompileOptions {
+            grid: sanitized,
+            sanitize: Some(Sanitizer::Thread),
+            ..simulated(precision)
+        },
+    ] {
+        let program = program(options);
+        let notes = notes(&program);
+        assert!(
+            notes.contains("products are multiplied in f32, not tf32"),
+            "{notes}"
+        );
+        assert!(result(&program) > ROUNDED);
+    }
+    let program = program(CompileOptions {
+        device: Device::Interp,
+        precision,
+        ..Default::default()
+    });
+    assert!(result(&program) > ROUNDED);
+}
