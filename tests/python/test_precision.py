@@ -14,7 +14,7 @@ ONES = np.full((40, 64), 1 + 2**-12, np.float32)
 
 
 def run(**options):
-    return heddle.compile(TEXT, **options)(ONES, ONES.T)
+    return heddle.compile(heddle.load(TEXT, format="heddle"), **options)(ONES, ONES.T)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "f16"])

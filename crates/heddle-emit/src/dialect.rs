@@ -26,6 +26,8 @@ pub struct Dialect {
     pub sync: &'static str,
     /// A statement: barrier of this team's units.
     pub team_sync: &'static str,
+    /// A statement: waits until all units have signalled this `epoch`.
+    pub wait_for_all: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
     /// The macro that a call of an operator is an argument of; empty: none. Builds that look for the operator of a fault define it.
@@ -84,6 +86,7 @@ pub const C: Dialect = Dialect {
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
+    wait_for_all: "for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
     unit_sync: "",
     run: "",
     resizes: true,
@@ -105,6 +108,7 @@ pub const CUDA: Dialect = Dialect {
     restrict: "__restrict__",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
+    wait_for_all: "HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     run: "HEDDLE_RUN",
     resizes: false,

@@ -460,7 +460,7 @@ impl Writer<'_> {
         });
         let others = |unit: &str| format!("HEDDLE_TRY(heddle_wait(env, {unit}, epoch));");
         let wait = match from {
-            Units::All => format!("for (int32_t u = 0; u < workers; u++) {}", others("u")),
+            Units::All => self.dialect.wait_for_all.into(),
             Units::One(unit) => others(&format!("{unit} % workers")),
         };
         self.text.line(match to {

@@ -46,19 +46,6 @@ HEDDLE_INLINE int32_t lean_barrier(const heddle_env *env, uint64_t target) {
   return heddle_unit_or(code);
 }
 
-/* Each lane polls the epoch of another block. */
-HEDDLE_INLINE int32_t wait_side_by_side(const heddle_env *env, int32_t workers, uint64_t epoch) {
-  int32_t code = 0;
-  for (int64_t other = heddle_lane; other < workers; other += heddle_lanes) {
-    if (other == heddle_block) continue;
-    for (uint32_t looks = 0; heddle_load_acquire(&env->units[other].signalled) < epoch; looks++) {
-      if (looks == PATIENCE) { code = heddle_fail(env, HEDDLE_STUCK, 0, heddle_block, 0); break; }
-      LOOK_AGAIN;
-    }
-  }
-  return heddle_unit_or(code);
-}
-
 HEDDLE_MAIN {
   const int64_t kind = env->table[0], count = env->table[1];
   for (int64_t i = 0; i < count; i++) {
@@ -78,17 +65,24 @@ HEDDLE_MAIN {
       }
       break;
     case 3: /* block 0 waits for all, one after the other; all wait for block 0 */
-    case 4: /* block 0 waits for all at once; all wait for block 0 */
     case 5: /* all wait for block 0, which waits for the last block */
       if (worker == 0) {
         if (kind == 3)
           for (int32_t other = 1; other < workers; other++) HEDDLE_TRY(heddle_wait(env, other, epoch));
-        if (kind == 4) HEDDLE_TRY(wait_side_by_side(env, workers, epoch));
         if (kind == 5) HEDDLE_TRY(heddle_wait(env, workers - 1, epoch));
         heddle_signal(env, worker, epoch);
       } else {
         if (kind != 5 || worker == workers - 1) heddle_signal(env, worker, epoch);
         HEDDLE_TRY(heddle_wait(env, 0, epoch));
+      }
+      break;
+    case 4: /* block 0 waits for all at once, its own signal among theirs; all wait for block 0 */
+      heddle_signal(env, worker, 2 * epoch - 1);
+      if (worker == 0) {
+        HEDDLE_TRY(heddle_wait_for_all(env, workers, 2 * epoch - 1));
+        heddle_signal(env, worker, 2 * epoch);
+      } else {
+        HEDDLE_TRY(heddle_wait(env, 0, 2 * epoch));
       }
       break;
     case 6: /* two exchanges of a vector, one word a lane, between two blocks */

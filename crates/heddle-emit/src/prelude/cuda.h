@@ -388,23 +388,31 @@ HEDDLE_COLD int32_t heddle_tried(const heddle_env *env, uint32_t line, int32_t c
 /* Looks of a wait between two at the clock. */
 #define HEDDLE_LOOKS 256
 
+/* One lane's view after so many looks of a wait: an error was raised, also by this wait, if it began long ago. */
+HEDDLE_INLINE int32_t heddle_awaited(const heddle_env *env, uint32_t looks, uint64_t *begin) {
+  int32_t code = heddle_look(env);
+  if (looks % HEDDLE_LOOKS == 0 && code == 0) {
+    const uint64_t now = heddle_clock();
+    if (*begin == 0) *begin = now;
+    if (now - *begin > env->watchdog) code = heddle_fail(env, HEDDLE_STUCK, 0, heddle_block, 0);
+  }
+  return code;
+}
+
 /* Waits, in one lane, until `*word` is at least `target`; the rest is what `heddle_waited` notes. */
 HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, uint64_t target,
                                    uint32_t kind, int32_t first, int32_t count, uint64_t awaited) {
   uint64_t begin = 0;
   for (uint32_t looks = 1; heddle_load_acquire(word) < target; looks++) {
-    int32_t code = heddle_look(env);
-    if (looks % HEDDLE_LOOKS == 0 && code == 0) {
-      const uint64_t now = heddle_clock();
-      if (begin == 0) begin = now;
-      if (now - begin > env->watchdog)
-        code = heddle_fail(env, HEDDLE_STUCK, 0, heddle_block, 0);
-    }
+    int32_t code = heddle_awaited(env, looks, &begin);
     if (code) return heddle_waited(env, code, kind, first, count, awaited);
     heddle_pause();
   }
   return heddle_look(env);
 }
+
+/* Blocks synchronise by a release and an acquire in one lane each. The barriers of a block's lanes around them order the accesses of the
+ * other lanes, since causality in PTX's memory model passes through both: no fence is needed besides. */
 
 /* Barrier of all blocks. Earlier writes of any block are visible to all after it. */
 HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
@@ -412,11 +420,9 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
   HEDDLE_UNIT_SYNC;
   if (heddle_lane == 0) {
     uint64_t round = ++env->units[worker].round;
-    heddle_fence();
     heddle_arrive(&env->sync->arrived);
     code = heddle_await(env, &env->sync->arrived, round * (uint64_t)workers, HEDDLE_WAITS_BARRIER,
                         0, workers, round);
-    heddle_fence();
   }
   return heddle_unit_or(code);
 }
@@ -424,10 +430,7 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
 /* Signals `epoch` to the blocks that wait for this one. */
 HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
   HEDDLE_UNIT_SYNC;
-  if (heddle_lane == 0) {
-    heddle_fence();
-    heddle_store_release(&env->units[worker].signalled, epoch);
-  }
+  if (heddle_lane == 0) heddle_store_release(&env->units[worker].signalled, epoch);
 }
 
 /* Waits until block `other` has signalled `epoch` or a later one. */
@@ -436,9 +439,31 @@ HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t
   if (heddle_lane == 0) {
     code = heddle_await(env, &env->units[other].signalled, epoch, HEDDLE_WAITS_SIGNAL, other, 1,
                         epoch);
-    heddle_fence();
   }
   return heddle_unit_or(code);
+}
+
+/* The same of all blocks: lanes look at their signals side by side, and vote. */
+HEDDLE_INLINE int32_t heddle_wait_for_all(const heddle_env *env, int32_t workers, uint64_t epoch) {
+  uint64_t begin = 0;
+  for (uint32_t looks = 1;; looks++) {
+    bool late = false;
+    for (int64_t other = heddle_lane; other < workers; other += heddle_lanes)
+      late |= heddle_load_acquire(&env->units[other].signalled) < epoch;
+    if (!heddle_unit_or(late)) return heddle_poll(env);
+    int32_t code = 0;
+    if (heddle_lane == 0) {
+      code = heddle_awaited(env, looks, &begin);
+      if (code) {
+        int32_t first = 0;
+        while (first + 1 < workers && heddle_load_acquire(&env->units[first].signalled) >= epoch) first++;
+        heddle_waited(env, code, HEDDLE_WAITS_SIGNAL, first, 1, epoch);
+      }
+    }
+    code = heddle_unit_or(code);
+    if (code) return code;
+    heddle_pause();
+  }
 }
 
 /* Barrier of a team's blocks; it is that of the team's middle block, where the team is cut. */

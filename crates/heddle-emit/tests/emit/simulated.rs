@@ -142,8 +142,8 @@ fn a_cancelled_run_ends_also_behind_block_0() {
     for (case, behind) in [(7, false), (8, true)] {
         for run in runs(case) {
             assert_eq!((run.finding, run.code), (0, CANCELLED), "{run:?}");
-            // It was cancelled in iteration 500. A look comes within 100 rounds.
-            assert!((500..700).contains(&run.out), "{run:?}");
+            // It was cancelled as iteration 500 began. A look comes at once or within 100 rounds.
+            assert!((499..700).contains(&run.out), "{run:?}");
             assert_eq!(run.looks[1] > 0, behind, "{run:?}");
         }
     }

@@ -124,7 +124,7 @@ HEDDLE_MAIN {
     }
     epoch++;
     heddle_signal(env, worker, epoch);
-    if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
+    if (worker == 0 % workers) HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));
     HEDDLE_RUN(op1(env, worker, workers, b2, b4, b5, v0, v3));
   } else {
     {

@@ -153,7 +153,7 @@ HEDDLE_MAIN {
   HEDDLE_RUN(op1(env, worker, workers, b1, b3));
   epoch++;
   heddle_signal(env, worker, epoch);
-  if (worker == 0 % workers) for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));
+  if (worker == 0 % workers) HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));
   HEDDLE_RUN(op2(env, worker, workers, b2, b3, b5));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
