@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,8 +93,12 @@ def main(heddle: str, out: str, models) -> int:
             whole = source(heddle, cases[name])
             text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
             text.write_text(whole)
-            cubin.write_bytes(nvrtc.compile(whole.encode(), text.name))
-            return True, f"{len(whole.splitlines())} lines, {nvrtc.resources(cubin)}"
+            begin = time.thread_time()
+            built = nvrtc.compile(whole.encode(), text.name)
+            seconds = time.thread_time() - begin
+            cubin.write_bytes(built)
+            return True, (f"{len(whole.splitlines())} lines, {nvrtc.resources(cubin)}, "
+                          f"{len(built)} bytes, {seconds:.1f} s of NVRTC")
         except subprocess.CalledProcessError as error:
             return False, error.stderr
         except ValueError as error:

@@ -119,6 +119,7 @@ impl Writer<'_> {
         let extent = self.size(size);
         self.text
             .line(format!("{ty} best = {worst}; {places} place = {none};"));
+        self.rolled_in_part();
         self.text.line(format!(
             "for (int64_t {k} = member; {k} < {}; {k} += members) {{",
             bare(&extent)

@@ -125,6 +125,7 @@ impl<'a> Writer<'a> {
         // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
+        self.rolled_in_part();
         self.text.line(match self.is_joined() {
             true => format!("for (int64_t {k} = member; {k} < {depth}; {k} += members) {{"),
             false => format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"),
@@ -204,6 +205,7 @@ impl<'a> Writer<'a> {
         for k in self.batch(c) {
             let (from, to) = self.bounds(k);
             let v = name(self.op.axes[k].0);
+            self.rolled();
             self.text
                 .line(format!("for (int64_t {v} = {from}; {v} < {to}; {v}++) {{"));
         }

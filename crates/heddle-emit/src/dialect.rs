@@ -30,6 +30,13 @@ pub struct Dialect {
     pub wait_for_all: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
+    /// A line before a loop that the target's compiler would write out as often as its constant trip count says; empty: none.
+    pub rolled: &'static str,
+    /// The same where it may write out a few iterations.
+    pub rolled_in_part: &'static str,
+    /// Are addresses of arrays that stay where they are looked up at each use? They are variables otherwise, of which large programs have
+    /// more than a lane of a GPU has registers.
+    pub looks_up: bool,
     /// The macro that a call of an operator is an argument of; empty: none. Builds that look for the operator of a fault define it.
     pub run: &'static str,
     /// Can the number of units change during a launch? Otherwise resizes are left out.
@@ -88,6 +95,9 @@ pub const C: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for_all: "for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
     unit_sync: "",
+    looks_up: false,
+    rolled: "",
+    rolled_in_part: "",
     run: "",
     resizes: true,
     commits: true,
@@ -110,6 +120,9 @@ pub const CUDA: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for_all: "HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
+    looks_up: true,
+    rolled: "HEDDLE_ROLLED",
+    rolled_in_part: "HEDDLE_ROLLED_IN_PART",
     run: "HEDDLE_RUN",
     resizes: false,
     commits: false,

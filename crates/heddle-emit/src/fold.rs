@@ -203,6 +203,10 @@ impl Writer<'_> {
                 .line(format!("const int64_t {} = 0;", name(outer)));
         }
         let v = name(fold.axes[level.last].0);
+        match fold.inner.last() == Some(&level) {
+            true => self.rolled_in_part(),
+            false => self.rolled(),
+        }
         let next = match step {
             "1" => format!("{v}++"),
             _ => format!("{v} += {step}"),

@@ -75,7 +75,7 @@ impl Writer<'_> {
     }
 
     /// Buffers whose memory changes while the program runs.
-    fn moving_buffers(&self) -> BTreeSet<Buffer> {
+    pub(crate) fn moving_buffers(&self) -> BTreeSet<Buffer> {
         let mut moving = BTreeSet::new();
         let mut swapped = |stmt: &Stmt| {
             if let Stmt::Swap(a, b) = stmt {

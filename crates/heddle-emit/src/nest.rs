@@ -156,6 +156,7 @@ impl Writer<'_> {
             let innermost = level.last + 1 == self.op.axes.len();
             let divided = innermost && self.divides_points();
             let innermost = innermost && !self.in_chain;
+            self.rolled();
             match &self.dialect.lanes {
                 Some(_) if innermost && self.is_joined() => self.rounds(&v, &from, &to),
                 // Lanes split the innermost loop.

@@ -354,6 +354,16 @@ impl Writer<'_> {
         }
     }
 
+    /// Before a loop that is not to be written out.
+    pub fn rolled(&mut self) {
+        self.text.word(self.dialect.rolled);
+    }
+
+    /// Before an innermost loop over what is reduced, of which a few iterations may be written out.
+    pub fn rolled_in_part(&mut self) {
+        self.text.word(self.dialect.rolled_in_part);
+    }
+
     /// The bounds of the loop over a parallel axis; opens a loop over the blocks of a split axis
     /// with several.
     pub fn bounds(&mut self, k: usize) -> (String, String) {
@@ -367,6 +377,7 @@ impl Writer<'_> {
             return (from.into(), to.into());
         }
         let (size, period) = (self.size(size), self.size(split.period));
+        self.rolled();
         self.text.line(format!(
             "for (int64_t block = 0; block < {size}; block += {period}) {{"
         ));

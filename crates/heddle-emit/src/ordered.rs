@@ -138,6 +138,7 @@ impl<'p> Writer<'p> {
     fn in_order(&mut self, axes: &[(Local, ExprId)]) {
         for &(local, size) in axes {
             let (v, size) = (name(local), self.size(size));
+            self.rolled();
             self.text
                 .line(format!("for (int64_t {v} = 0; {v} < {size}; {v}++) {{"));
         }

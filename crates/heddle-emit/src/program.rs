@@ -211,6 +211,7 @@ impl Writer<'_> {
 
     fn buffers(&mut self) {
         let mut constants = 0;
+        let moving = self.moving_buffers();
         for (id, data) in self.program.buffers.iter() {
             let ty = self.dialect.in_memory(data);
             let of = |list: &[Port]| list.iter().position(|p| p.buffer == id).unwrap_or(0);
@@ -249,11 +250,15 @@ impl Writer<'_> {
                     ("", format!("(env->scratch + env->table[{word}]{own})"))
                 }
             };
-            let comment = plain(&data.name);
-            self.text.line(format!(
-                "{constant}{ty} *b{} = ({constant}{ty} *){place}; /* {comment} */",
-                id.index()
-            ));
+            let (b, comment) = (id.index(), plain(&data.name));
+            // Units have other numbers in teams.
+            let stays = !moving.contains(&id) && !self.layout.strides.contains_key(&id);
+            self.text.line(match self.dialect.looks_up && stays {
+                true => format!("#define b{b} (({constant}{ty} *){place}) /* {comment} */"),
+                false => {
+                    format!("{constant}{ty} *b{b} = ({constant}{ty} *){place}; /* {comment} */")
+                }
+            });
         }
     }
 
@@ -413,6 +418,7 @@ impl Writer<'_> {
             None => format!("{i} = 0"),
         };
         let test: Vec<_> = trip.into_iter().chain(cond).collect();
+        self.text.word(self.dialect.rolled);
         self.text
             .line(format!("for ({first}; {}; {i}++) {{", test.join(" && ")));
         let site = self.site(node);

@@ -23,6 +23,13 @@ impl Text {
         }
     }
 
+    /// A word on a line of its own, if it is not empty.
+    pub fn word(&mut self, word: &str) {
+        if !word.is_empty() {
+            self.line(word);
+        }
+    }
+
     /// Finished lines, indented to the current depth.
     pub fn append(&mut self, lines: &str) {
         self.out.push_str(lines);

@@ -130,6 +130,7 @@ impl Writer<'_> {
             } else {
                 "first"
             };
+            self.rolled();
             self.text.line(format!(
                 "for (int64_t {from} = {first}; {from} < {until}; {from} += {}) {{",
                 side.places
@@ -143,6 +144,7 @@ impl Writer<'_> {
         self.text.line("}");
         self.text.line("}");
         // Places are fetched a round before they are used.
+        self.rolled();
         self.text.line(format!(
             "for (int64_t place = -{depth}; place < depth; place += {depth}) {{"
         ));

@@ -678,6 +678,8 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
   static const char name##_key = 0;                                                                \
   const heddle_sim::Shared<type, (count)> name(&name##_key)
 #define HEDDLE_UNROLL
+#define HEDDLE_ROLLED
+#define HEDDLE_ROLLED_IN_PART
 #define HEDDLE_KERNEL                                                                              \
   extern "C" __attribute__((visibility("default"))) int32_t heddle_main(const heddle_env *env,     \
                                                                         int32_t, int32_t) {        \

@@ -143,6 +143,8 @@ static uint64_t clock() {
   static const char name##_key = 0;                                                                \
   const heddle_sim::Shared<type, (count)> name(&name##_key)
 #define HEDDLE_UNROLL
+#define HEDDLE_ROLLED
+#define HEDDLE_ROLLED_IN_PART
 #define HEDDLE_KERNEL
 #define HEDDLE_HERE (void)0
 

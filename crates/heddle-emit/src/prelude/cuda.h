@@ -37,7 +37,7 @@ typedef unsigned long long uint64_t;
 
 #define HEDDLE_INLINE static __device__ __forceinline__
 #define HEDDLE_COLD static __device__ __noinline__
-/* A function of an operator; data that the host reads. */
+/* A function that is not inlined, such as that of an operator; data that the host reads. */
 #define HEDDLE_FUNCTION static __device__ __noinline__
 #define HEDDLE_SYMBOL extern "C" __device__ const
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
@@ -45,9 +45,13 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_SHARED(type, name, count) __shared__ __align__(16) type name[count]
 /* Before a loop whose trip count is a constant: it is written out, so that arrays that it indexes are registers. */
 #define HEDDLE_UNROLL _Pragma("unroll")
-/* The kernel. */
+/* Before others: the compiler leaves it as it is, or writes out a few iterations. */
+#define HEDDLE_ROLLED _Pragma("unroll 1")
+#define HEDDLE_ROLLED_IN_PART _Pragma("unroll 4")
+/* The kernel, whose argument is not copied to memory of each lane. */
 #define HEDDLE_KERNEL                                                                              \
-  extern "C" __global__ void __launch_bounds__(256) heddle_run(heddle_env env) {                   \
+  extern "C" __global__ void __launch_bounds__(256)                                                \
+      heddle_run(const __grid_constant__ heddle_env env) {                                         \
     heddle_block_main(&env, heddle_block, heddle_blocks);                                          \
   }
 /* Notes the line of a call that waits; for the simulator's messages. */
@@ -411,11 +415,13 @@ HEDDLE_INLINE int32_t heddle_await(const heddle_env *env, const uint64_t *word, 
   return heddle_look(env);
 }
 
-/* Blocks synchronise by a release and an acquire in one lane each. The barriers of a block's lanes around them order the accesses of the
+/* Functions of syncs are not inlined: a program has hundreds of calls in one function, and a call takes less than any of them.
+ *
+ * Blocks synchronise by a release and an acquire in one lane each. The barriers of a block's lanes around them order the accesses of the
  * other lanes, since causality in PTX's memory model passes through both: no fence is needed besides. */
 
 /* Barrier of all blocks. Earlier writes of any block are visible to all after it. */
-HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
+HEDDLE_FUNCTION int32_t heddle_barrier(const heddle_env *env, int32_t worker, int32_t workers) {
   int32_t code = 0;
   HEDDLE_UNIT_SYNC;
   if (heddle_lane == 0) {
@@ -428,13 +434,13 @@ HEDDLE_INLINE int32_t heddle_barrier(const heddle_env *env, int32_t worker, int3
 }
 
 /* Signals `epoch` to the blocks that wait for this one. */
-HEDDLE_INLINE void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
+HEDDLE_FUNCTION void heddle_signal(const heddle_env *env, int32_t worker, uint64_t epoch) {
   HEDDLE_UNIT_SYNC;
   if (heddle_lane == 0) heddle_store_release(&env->units[worker].signalled, epoch);
 }
 
 /* Waits until block `other` has signalled `epoch` or a later one. */
-HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
+HEDDLE_FUNCTION int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t epoch) {
   int32_t code = 0;
   if (heddle_lane == 0) {
     code = heddle_await(env, &env->units[other].signalled, epoch, HEDDLE_WAITS_SIGNAL, other, 1,
@@ -444,7 +450,7 @@ HEDDLE_INLINE int32_t heddle_wait(const heddle_env *env, int32_t other, uint64_t
 }
 
 /* The same of all blocks: lanes look at their signals side by side, and vote. */
-HEDDLE_INLINE int32_t heddle_wait_for_all(const heddle_env *env, int32_t workers, uint64_t epoch) {
+HEDDLE_FUNCTION int32_t heddle_wait_for_all(const heddle_env *env, int32_t workers, uint64_t epoch) {
   uint64_t begin = 0;
   for (uint32_t looks = 1;; looks++) {
     bool late = false;
@@ -467,7 +473,7 @@ HEDDLE_INLINE int32_t heddle_wait_for_all(const heddle_env *env, int32_t workers
 }
 
 /* Barrier of a team's blocks; it is that of the team's middle block, where the team is cut. */
-HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
+HEDDLE_FUNCTION int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t workers) {
   if (workers == 1) return heddle_poll(env);
   int32_t code = 0;
   HEDDLE_UNIT_SYNC;
@@ -489,14 +495,14 @@ HEDDLE_INLINE int32_t heddle_meet(const heddle_env *env, int32_t first, int32_t 
 }
 
 /* Before iteration number `done` (from 0) of a loop: stops at the limit, or if the run stops. */
-HEDDLE_INLINE int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
+HEDDLE_FUNCTION int32_t heddle_iteration(const heddle_env *env, uint32_t site, int64_t done) {
   if (done >= env->max_iterations && heddle_lane == 0)
     heddle_fail(env, HEDDLE_ITERATIONS, site, done, env->max_iterations);
   return heddle_poll(env);
 }
 
 /* Before a call that makes the stack `depth` frames deep. */
-HEDDLE_INLINE int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t depth) {
+HEDDLE_FUNCTION int32_t heddle_depth(const heddle_env *env, uint32_t site, int64_t depth) {
   if (depth > env->max_depth && heddle_lane == 0)
     heddle_fail(env, HEDDLE_DEPTH, site, depth, env->max_depth);
   return heddle_poll(env);

@@ -9,6 +9,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t members = 16, member = heddle_lane % 16;
   (void)groups, (void)group;
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t round = from; round < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
@@ -18,6 +19,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     int64_t b3[1];
     {
       float best = (-INFINITY); int32_t place = INT32_MAX;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v1 = member; v1 < 64; v1 += members) {
         const float x = b0[(v0 * 64) + v1], old = best;
         const int take = ((x > old) | ((x != x) & (old == old))) | (place == INT32_MAX);
@@ -45,9 +47,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  int64_t *b1 = (int64_t *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  int64_t *b2 = (int64_t *)env->outputs[0].data; /* y */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((int64_t *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b2 ((int64_t *)env->outputs[0].data) /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b2));

@@ -14,7 +14,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
+  HEDDLE_ROLLED
   for (int64_t v1 = from; v1 < to; v1++) {
+    HEDDLE_ROLLED
     for (int64_t round = from_across; round < to_across; round += groups) {
       const bool some = round + group < to_across, holds = some && member == 0;
       const int64_t v2 = some ? round + group : to_across - 1;
@@ -22,6 +24,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       if (v2 % 32 == 0) {
       }
       float v4 = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
         v4 = v4 + (b0[(v1 * 64) + v3] * b1[(v3 * 64) + v2]);
       }
@@ -42,9 +45,11 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v1 = from; v1 < to; v1++) {
     if (v1 % 32 == 0) {
     }
+    HEDDLE_ROLLED
     for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
       const int64_t t1 = ((v1 * 64) + v2);
       b5[t1] = -b0[t1];
@@ -53,12 +58,12 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* w */
-  const uint8_t *b2 = (const uint8_t *)env->inputs[2].data; /* c */
-  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b4 = (float *)(env->scratch + env->table[1]); /* line 2_ column 22 */
-  float *b5 = (float *)env->outputs[0].data; /* y */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* w */
+  #define b2 ((const uint8_t *)env->inputs[2].data) /* c */
+  #define b3 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b4 ((float *)(env->scratch + env->table[1])) /* line 2_ column 22 */
+  #define b5 ((float *)env->outputs[0].data) /* y */
   uint8_t v0 = 0; /* x */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;

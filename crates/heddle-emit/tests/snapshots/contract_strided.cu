@@ -14,7 +14,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
+  HEDDLE_ROLLED
   for (int64_t v0 = from; v0 < to; v0++) {
+    HEDDLE_ROLLED
     for (int64_t round = from_across; round < to_across; round += groups) {
       const bool some = round + group < to_across, holds = some && member == 0;
       const int64_t v1 = some ? round + group : to_across - 1;
@@ -22,6 +24,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       if (v1 % 32 == 0) {
       }
       float v3 = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v2 = member; v2 < 64; v2 += members) {
         v3 = v3 + (b0[(v0 * 64) + v2] * b1[(v2 * 48) + v1]);
       }
@@ -37,10 +40,10 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* w */
-  float *b2 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b3 = (float *)env->outputs[0].data; /* y */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* w */
+  #define b2 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b3 ((float *)env->outputs[0].data) /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b1, b3));

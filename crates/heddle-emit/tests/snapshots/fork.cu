@@ -7,6 +7,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
   const int64_t t1 = (heddle_at(env, 0, b3[0], v0) * 16);
+  HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b4[v2] = b2[t1 + v2];
   }
@@ -17,6 +18,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
+  HEDDLE_ROLLED
   for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {
     b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
   }
@@ -26,6 +28,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b5, const float *__restrict__ b6, const float *__restrict__ b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {
     b5[v2] = heddle_tanh_f32(b6[v2] - b7[v2]);
   }
@@ -54,16 +57,16 @@ HEDDLE_ASSERT(sizeof(union heddle_kept) == 40, "planned so");
 
 HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* n */
-  const int64_t *b0 = (const int64_t *)env->inputs[0].data; /* l */
-  const int64_t *b1 = (const int64_t *)env->inputs[1].data; /* r */
-  const float *b2 = (const float *)env->inputs[2].data; /* x */
-  const int64_t *b3 = (const int64_t *)env->inputs[3].data; /* root */
-  float *b4 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
+  #define b0 ((const int64_t *)env->inputs[0].data) /* l */
+  #define b1 ((const int64_t *)env->inputs[1].data) /* r */
+  #define b2 ((const float *)env->inputs[2].data) /* x */
+  #define b3 ((const int64_t *)env->inputs[3].data) /* root */
+  #define b4 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
   float *b5 = (float *)0; /* result */
   float *b6 = (float *)0; /* line 11_ column 10 */
   float *b7 = (float *)0; /* line 12_ column 10 */
-  float *b8 = (float *)(env->scratch + env->table[1]); /* line 2_ column 8 */
-  float *b9 = (float *)env->outputs[0].data; /* y */
+  #define b8 ((float *)(env->scratch + env->table[1])) /* line 2_ column 8 */
+  #define b9 ((float *)env->outputs[0].data) /* y */
   int64_t v1 = 0; /* x */
   int64_t v3 = 0; /* n */
   uint8_t v4 = 0; /* x */

@@ -6,7 +6,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v0 = 0; v0 < 64; v0++) {
+    HEDDLE_ROLLED
     for (int64_t v1 = from + heddle_lane; v1 < to; v1 += heddle_lanes) {
       const int64_t t1 = ((v0 * 16) + v1);
       b5[t1] = b0[t1];
@@ -20,7 +22,9 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+    HEDDLE_ROLLED
     for (int64_t v1 = 0; v1 < 4; v1++) {
       b5[(heddle_at(env, 1, b1[v1], 64) * 16) + v0] = b2[(v1 * 16) + v0];
     }
@@ -31,8 +35,10 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v0 = 0; v0 < 4; v0++) {
     const int64_t t1 = (heddle_at(env, 2, b1[v0], 64) * 16);
+    HEDDLE_ROLLED
     for (int64_t v1 = 0 + heddle_lane; v1 < 16; v1 += heddle_lanes) {
       b4[(v0 * 16) + v1] = b0[t1 + v1];
     }
@@ -40,12 +46,12 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const int64_t *b1 = (const int64_t *)env->inputs[1].data; /* at */
-  const float *b2 = (const float *)env->inputs[2].data; /* u */
-  float *b3 = (float *)(env->scratch + env->table[0]); /* line 3_ column 8 */
-  float *b4 = (float *)env->outputs[0].data; /* y */
-  float *b5 = (float *)env->outputs[1].data; /* z */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const int64_t *)env->inputs[1].data) /* at */
+  #define b2 ((const float *)env->inputs[2].data) /* u */
+  #define b3 ((float *)(env->scratch + env->table[0])) /* line 3_ column 8 */
+  #define b4 ((float *)env->outputs[0].data) /* y */
+  #define b5 ((float *)env->outputs[1].data) /* z */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b5));

@@ -7,7 +7,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
   if (from >= to) return;
   if (v0 <= 0) return;
+  HEDDLE_ROLLED
   for (int64_t v5 = 0; v5 < v0; v5++) {
+    HEDDLE_ROLLED
     for (int64_t v6 = from + heddle_lane; v6 < to; v6 += heddle_lanes) {
       const int64_t t1 = ((v5 * 4) + v6);
       b3[t1] = b0[t1];
@@ -21,6 +23,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v6 = from + heddle_lane; v6 < to; v6 += heddle_lanes) {
     b3[(v3 * 4) + v6] = heddle_exp_f32(b1[v6]);
   }
@@ -30,11 +33,11 @@ HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* m */
   const int64_t v1 = (int64_t)env->sizes[1]; /* input 2_0_ */
   const int64_t v4 = (int64_t)env->table[1]; /* by the plan */
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* row */
-  const int64_t *b2 = (const int64_t *)env->inputs[2].data; /* n */
-  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b4 = (float *)env->outputs[0].data; /* y */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* row */
+  #define b2 ((const int64_t *)env->inputs[2].data) /* n */
+  #define b3 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b4 ((float *)env->outputs[0].data) /* y */
   int64_t v2 = 0; /* iteration */
   int64_t v3 = 0; /* size */
   int64_t v7 = 0; /* size */
@@ -46,6 +49,7 @@ HEDDLE_MAIN {
   }
   HEDDLE_RUN(op0(env, worker, workers, b0, b3, v0));
   /* line 2_ column 8 */
+  HEDDLE_ROLLED
   for (v2 = 0; v2 < v1; v2++) {
     HEDDLE_TRY(heddle_iteration(env, 4, v2));
     {

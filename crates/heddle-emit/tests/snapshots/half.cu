@@ -6,9 +6,11 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(8, 1, worker, workers);
   const int64_t to = heddle_share(8, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v0 = from; v0 < to; v0++) {
     if (v0 % 32 == 0) {
     }
+    HEDDLE_ROLLED
     for (int64_t v1 = 0 + heddle_lane; v1 < 64; v1 += heddle_lanes) {
       const int64_t t1 = ((v0 * 64) + v1);
       b2[t1] = heddle_load_f16(b0[t1]);
@@ -22,7 +24,9 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v0 = from; v0 < to; v0++) {
+    HEDDLE_ROLLED
     for (int64_t v1 = 0 + heddle_lane; v1 < 32; v1 += heddle_lanes) {
       const int64_t t1 = ((v0 * 32) + v1);
       b3[t1] = heddle_load_f16(b1[t1]);
@@ -43,7 +47,9 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   if (first < last && first_row < last_row) {
     const bool works = heddle_lane < 256;
     const int32_t lane = (int32_t)heddle_lane, own_row = lane / 32 * 1, own_column = lane % 32 * 1;
+    HEDDLE_ROLLED
     for (int64_t row = first_row; row < last_row; row += 8) {
+      HEDDLE_ROLLED
       for (int64_t start = first; start < last; start += 32) {
         float sum[1][1];
         HEDDLE_UNROLL
@@ -53,6 +59,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
             sum[i][j] = 0;
           }
         }
+        HEDDLE_ROLLED
         for (int64_t place = -8; place < depth; place += 8) {
           const int64_t ahead = place + 8;
           float next_a[1];
@@ -141,12 +148,12 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const uint16_t *b0 = (const uint16_t *)env->inputs[0].data; /* x */
-  const uint16_t *b1 = (const uint16_t *)env->inputs[1].data; /* w */
-  float *b2 = (float *)(env->scratch + env->table[0]); /* line 2_ column 13 */
-  float *b3 = (float *)(env->scratch + env->table[1]); /* line 2_ column 13 */
-  float *b4 = (float *)(env->scratch + env->table[2]); /* line 2_ column 13 */
-  uint16_t *b5 = (uint16_t *)env->outputs[0].data; /* y */
+  #define b0 ((const uint16_t *)env->inputs[0].data) /* x */
+  #define b1 ((const uint16_t *)env->inputs[1].data) /* w */
+  #define b2 ((float *)(env->scratch + env->table[0])) /* line 2_ column 13 */
+  #define b3 ((float *)(env->scratch + env->table[1])) /* line 2_ column 13 */
+  #define b4 ((float *)(env->scratch + env->table[2])) /* line 2_ column 13 */
+  #define b5 ((uint16_t *)env->outputs[0].data) /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b2));

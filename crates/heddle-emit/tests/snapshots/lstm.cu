@@ -6,6 +6,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b5[v2] = b4[v2];
   }
@@ -15,6 +16,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
     b6[v2] = b4[v2];
   }
@@ -28,7 +30,9 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
+  HEDDLE_ROLLED
   for (int64_t block = 0; block < 256; block += 64) {
+    HEDDLE_ROLLED
     for (int64_t round = block + from; round < block + to; round += groups) {
       const bool some = round + group < block + to, holds = some && member == 0;
       const int64_t v2 = some ? round + group : block + to - 1;
@@ -36,6 +40,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
       if (v2 % 32 == 0) {
       }
       float v4 = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
         v4 = v4 + (b0[(heddle_at(env, 2, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
       }
@@ -58,7 +63,9 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
+  HEDDLE_ROLLED
   for (int64_t block = 0; block < 256; block += 64) {
+    HEDDLE_ROLLED
     for (int64_t round = block + from; round < block + to; round += groups) {
       const bool some = round + group < block + to, holds = some && member == 0;
       const int64_t v2 = some ? round + group : block + to - 1;
@@ -66,6 +73,7 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
       if (v2 % 32 == 0) {
       }
       float v5 = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
         v5 = v5 + (b5[v3] * b2[(v3 * 256) + v2]);
       }
@@ -86,6 +94,7 @@ HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b10[v2] = (heddle_sigmoid_f32(b9[v2 + 64]) * b6[v2]) + (heddle_sigmoid_f32(b9[v2]) * heddle_tanh_f32(b9[v2 + 128]));
   }
@@ -97,31 +106,33 @@ HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b11[v2] = heddle_sigmoid_f32(b9[v2 + 192]) * heddle_tanh_f32(b10[v2]);
   }
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* w */
-  const float *b2 = (const float *)env->inputs[2].data; /* u */
-  const float *b3 = (const float *)env->inputs[3].data; /* b */
-  const float *b4 = (const float *)env->constants[0]; /* constant */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* w */
+  #define b2 ((const float *)env->inputs[2].data) /* u */
+  #define b3 ((const float *)env->inputs[3].data) /* b */
+  #define b4 ((const float *)env->constants[0]) /* constant */
   float *b5 = (float *)(env->scratch + env->table[0]); /* line 3_ column 15 */
   float *b6 = (float *)(env->scratch + env->table[1]); /* line 3_ column 15 */
-  float *b7 = (float *)(env->scratch + env->table[2]); /* line 5_ column 18 */
-  float *b8 = (float *)(env->scratch + env->table[3]); /* line 5_ column 32 */
-  float *b9 = (float *)(env->scratch + env->table[4]); /* line 5_ column 10 */
+  #define b7 ((float *)(env->scratch + env->table[2])) /* line 5_ column 18 */
+  #define b8 ((float *)(env->scratch + env->table[3])) /* line 5_ column 32 */
+  #define b9 ((float *)(env->scratch + env->table[4])) /* line 5_ column 10 */
   float *b10 = (float *)(env->scratch + env->table[5]); /* line 10_ column 10 */
   float *b11 = (float *)(env->scratch + env->table[6]); /* line 3_ column 15 */
-  float *b12 = (float *)env->outputs[0].data; /* y */
+  #define b12 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* iteration */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b4, b5));
   HEDDLE_RUN(op1(env, worker, workers, b4, b6));
   /* line 3_ column 15 */
+  HEDDLE_ROLLED
   for (v0 = 0; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
     HEDDLE_RUN(op2(env, worker, workers, b0, b1, b7, v0));

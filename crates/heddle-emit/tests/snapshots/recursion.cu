@@ -4,6 +4,7 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 11);
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b3[v3] = heddle_exp_f32(b2[v3]);
   }
@@ -13,6 +14,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b4) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b4[v3] = b2[v3] * 0.5f;
   }
@@ -30,6 +32,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   float b10[1];
   {
     float sum = 0;
+    HEDDLE_ROLLED_IN_PART
     for (int64_t v3 = member; v3 < 64; v3 += members) {
       sum = sum + b4[v3];
     }
@@ -41,6 +44,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   }
   {
     const float t1 = b10[0];
+    HEDDLE_ROLLED
     for (int64_t v3 = member; v3 < 64; v3 += members) {
       if (some) {
         b6[v3] = b4[v3] - t1;
@@ -53,6 +57,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b3, const float *__restrict__ b4, const float *__restrict__ b7) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
+  HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b3[v3] = b7[v3] + b4[v3];
   }
@@ -73,16 +78,16 @@ union heddle_kept {
 HEDDLE_ASSERT(sizeof(union heddle_kept) == 32, "planned so");
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const int64_t *b1 = (const int64_t *)env->inputs[1].data; /* n */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const int64_t *)env->inputs[1].data) /* n */
   float *b2 = (float *)0; /* x */
   float *b3 = (float *)0; /* result */
   float *b4 = (float *)0; /* line 9_ column 10 */
   float *b5 = (float *)0; /* line 10_ column 10 */
   float *b6 = (float *)0; /* line 11_ column 14 */
   float *b7 = (float *)0; /* line 11_ column 14 */
-  float *b8 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b9 = (float *)env->outputs[0].data; /* y */
+  #define b8 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b9 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* x */
   int64_t v1 = 0; /* n */
   uint8_t v2 = 0; /* x */

@@ -9,6 +9,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t members = 16, member = heddle_lane % 16;
   (void)groups, (void)group;
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t round = from; round < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
@@ -16,6 +17,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     if (v0 % 32 == 0) {
     }
     float sum = 0;
+    HEDDLE_ROLLED_IN_PART
     for (int64_t v1 = member; v1 < 64; v1 += members) {
       sum = sum + b0[(v0 * 64) + v1];
     }
@@ -38,6 +40,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
   if (from >= to) return;
+  HEDDLE_ROLLED
   for (int64_t round = from; round < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
@@ -45,6 +48,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
     if (v0 % 32 == 0) {
     }
     float sum = (-INFINITY);
+    HEDDLE_ROLLED_IN_PART
     for (int64_t v1 = member; v1 < 64; v1 += members) {
       sum = heddle_max_f32(sum, b0[(v1 * 64) + v0]);
     }
@@ -59,11 +63,11 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  float *b1 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b2 = (float *)(env->scratch + env->table[1]); /* line 3_ column 8 */
-  float *b3 = (float *)env->outputs[0].data; /* y */
-  float *b4 = (float *)env->outputs[1].data; /* z */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b2 ((float *)(env->scratch + env->table[1])) /* line 3_ column 8 */
+  #define b3 ((float *)env->outputs[0].data) /* y */
+  #define b4 ((float *)env->outputs[1].data) /* z */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b3));

@@ -12,7 +12,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_UNIT_SYNC;
   if (from >= to) return;
   if (v1 - 1 <= 0) return;
+  HEDDLE_ROLLED
   for (int64_t v2 = 0; v2 < (v1 - 1); v2++) {
+    HEDDLE_ROLLED
     for (int64_t round = from; round < to; round += groups) {
       const bool some = round + group < to, holds = some && member == 0;
       const int64_t v3 = some ? round + group : to - 1;
@@ -23,6 +25,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const int64_t t2 = b2[v2];
       const int64_t t3 = heddle_at(env, 0, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
       float sum = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v4 = member; v4 < t3; v4 += members) {
         sum = sum + b0[((t2 + v4) * 64) + v3];
       }
@@ -45,6 +48,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t members = 8, member = heddle_lane % 8;
   (void)groups, (void)group;
   if (v1 - 1 <= 0) return;
+  HEDDLE_ROLLED
   for (int64_t round = 0; round < (v1 - 1); round += groups) {
     const bool some = round + group < (v1 - 1), holds = some && member == 0;
     const int64_t v2 = some ? round + group : (v1 - 1) - 1;
@@ -55,6 +59,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
     const int64_t t2 = b2[v2];
     const int64_t t3 = heddle_at(env, 1, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
     float sum = (-INFINITY);
+    HEDDLE_ROLLED_IN_PART
     for (int64_t v3 = member; v3 < t3; v3 += members) {
       sum = heddle_max_f32(sum, b1[t2 + v3]);
     }
@@ -71,13 +76,13 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* n */
   const int64_t v1 = (int64_t)env->sizes[1]; /* m */
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* y */
-  const int64_t *b2 = (const int64_t *)env->inputs[2].data; /* offsets */
-  float *b3 = (float *)(env->scratch + env->table[0]); /* line 2_ column 11 */
-  float *b4 = (float *)(env->scratch + env->table[1]); /* line 3_ column 11 */
-  float *b5 = (float *)env->outputs[0].data; /* sums */
-  float *b6 = (float *)env->outputs[1].data; /* most */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* y */
+  #define b2 ((const int64_t *)env->inputs[2].data) /* offsets */
+  #define b3 ((float *)(env->scratch + env->table[0])) /* line 2_ column 11 */
+  #define b4 ((float *)(env->scratch + env->table[1])) /* line 3_ column 11 */
+  #define b5 ((float *)env->outputs[0].data) /* sums */
+  #define b6 ((float *)env->outputs[1].data) /* most */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   {

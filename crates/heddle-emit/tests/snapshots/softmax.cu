@@ -10,6 +10,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)groups, (void)group;
   if (from >= to) return;
   HEDDLE_UNIT_SYNC;
+  HEDDLE_ROLLED
   for (int64_t round = from; round < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
@@ -20,6 +21,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     float b5[1];
     {
       float sum = (-INFINITY);
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v1 = member; v1 < 256; v1 += members) {
         sum = heddle_max_f32(sum, b0[(v0 * 256) + v1]);
       }
@@ -31,6 +33,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     }
     {
       const float t1 = b5[0];
+      HEDDLE_ROLLED
       for (int64_t v1 = member; v1 < 256; v1 += members) {
         heddle_row<float>(b8 + v1) = heddle_exp_f32(b0[(v0 * 256) + v1] - t1);
       }
@@ -38,6 +41,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     float b7[1];
     {
       float sum = 0;
+      HEDDLE_ROLLED_IN_PART
       for (int64_t v1 = member; v1 < 256; v1 += members) {
         sum = sum + heddle_row<float>(b8 + v1);
       }
@@ -49,6 +53,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     }
     {
       const float t1 = b7[0];
+      HEDDLE_ROLLED
       for (int64_t v1 = member; v1 < 256; v1 += members) {
         if (some) {
           b4[(v0 * 256) + v1] = heddle_row<float>(b8 + v1) / t1;
@@ -59,11 +64,11 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 HEDDLE_MAIN {
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  float *b1 = (float *)(env->scratch + env->table[0]); /* line 2_ column 8 */
-  float *b2 = (float *)(env->scratch + env->table[1]); /* line 3_ column 8 */
-  float *b3 = (float *)(env->scratch + env->table[2]); /* line 4_ column 16 */
-  float *b4 = (float *)env->outputs[0].data; /* y */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((float *)(env->scratch + env->table[0])) /* line 2_ column 8 */
+  #define b2 ((float *)(env->scratch + env->table[1])) /* line 3_ column 8 */
+  #define b3 ((float *)(env->scratch + env->table[2])) /* line 4_ column 16 */
+  #define b4 ((float *)env->outputs[0].data) /* y */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b4));

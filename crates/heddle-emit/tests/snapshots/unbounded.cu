@@ -5,7 +5,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v0 <= 0) return;
+  HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v0; v4++) {
+    HEDDLE_ROLLED
     for (int64_t v5 = 0 + heddle_lane; v5 < 4; v5 += heddle_lanes) {
       const int64_t t1 = ((v4 * 4) + v5);
       b2[t1] = b0[t1];
@@ -19,8 +21,10 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   if (worker != 0 % workers) return;
   if (v8 <= 0) return;
   const int64_t t1 = heddle_min_i64(heddle_max_i64((-1) + v3, 0), v3);
+  HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v8; v4++) {
     const int64_t t2 = ((v4 + t1) * 4);
+    HEDDLE_ROLLED
     for (int64_t v5 = 0 + heddle_lane; v5 < 4; v5 += heddle_lanes) {
       b3[(v4 * 4) + v5] = heddle_exp_f32(b2[t2 + v5]);
     }
@@ -32,7 +36,9 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v8 <= 0) return;
+  HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v8; v4++) {
+    HEDDLE_ROLLED
     for (int64_t v5 = 0 + heddle_lane; v5 < 4; v5 += heddle_lanes) {
       b2[((v3 + v4) * 4) + v5] = b3[(v4 * 4) + v5];
     }
@@ -55,10 +61,10 @@ HEDDLE_ASSERT(sizeof(struct heddle_left) <= 192, "planned so");
 
 HEDDLE_MAIN {
   const int64_t v0 = (int64_t)env->sizes[0]; /* m */
-  const float *b0 = (const float *)env->inputs[0].data; /* x */
-  const float *b1 = (const float *)env->inputs[1].data; /* rest */
-  float *b2 = (float *)(env->segments + (env->slots[0] << env->slot_bits)); /* line 2_ column 15 */
-  float *b3 = (float *)(env->scratch + env->table[0]); /* line 4_ column 10 */
+  #define b0 ((const float *)env->inputs[0].data) /* x */
+  #define b1 ((const float *)env->inputs[1].data) /* rest */
+  #define b2 ((float *)(env->segments + (env->slots[0] << env->slot_bits))) /* line 2_ column 15 */
+  #define b3 ((float *)(env->scratch + env->table[0])) /* line 4_ column 10 */
   uint8_t v1 = 0; /* go */
   int64_t v2 = 0; /* iteration */
   int64_t v3 = 0; /* size */
@@ -97,6 +103,7 @@ HEDDLE_MAIN {
       v7 = v6;
     }
     /* line 2_ column 15 */
+    HEDDLE_ROLLED
     for (v2 = 0; v1; v2++) {
       HEDDLE_TRY(heddle_iteration(env, 7, v2));
       {
