@@ -130,6 +130,12 @@ impl Machine {
         self
     }
 
+    /// The same machine without tensor cores.
+    pub fn without_cores(mut self) -> Self {
+        self.cores.clear();
+        self
+    }
+
     /// The number of units that run a program together.
     pub fn units(&self) -> usize {
         self.count(LevelKind::All).unwrap_or(1)

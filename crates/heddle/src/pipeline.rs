@@ -32,14 +32,13 @@ use heddle_ir::Module;
 use heddle_lower::lower_expecting;
 use heddle_opt::{Edit, RoundedWeights};
 use heddle_schedule::{has_cores, kernel_passes, narrow_weights, round_products, schedule_passes};
-use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::text;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
 use crate::dump::{Emit, Flow, Tap};
 use crate::exec::Program;
 use crate::log::Log;
-use crate::options::{CompileOptions, Device, MAX_THREADS, Tune};
+use crate::options::{CompileOptions, MAX_THREADS, Tune};
 use crate::ports::Ports;
 use crate::profile::expected;
 use crate::report::{Interpreted, Report};
@@ -201,14 +200,6 @@ impl Pipeline<'_> {
         Ok(module)
     }
 
-    /// Can tensor cores multiply this type on the device? Those that are simulated are of warps of 32 lanes, and no sanitizer knows them.
-    fn has_cores(&self, to: Rounding) -> bool {
-        let options = self.options;
-        let simulated = options.device == Device::Sim
-            && (options.grid.warp != 32 || options.sanitize.is_some());
-        has_cores(&self.backend.machine(), to) && !simulated
-    }
-
     /// The graph with its weights rounded to the numbers of the type that they are stored in. The program keeps the graph as it was, whose
     /// constants lie in the model's file.
     fn rounded(&self, module: &Arc<Module>) -> Result<Arc<Module>, Error> {
@@ -318,7 +309,7 @@ impl Pipeline<'_> {
             }
         }
         if let Some(to) = options.precision.rounding() {
-            match self.has_cores(to) {
+            match has_cores(machine, to) {
                 true => log.time("round_products", || round_products(&mut program, to)),
                 false => log.note(format!(
                     "products are multiplied in f32, not {}: there are no tensor cores for it here",

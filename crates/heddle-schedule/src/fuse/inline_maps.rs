@@ -108,7 +108,12 @@ fn aligned(
 }
 
 /// True if all readers follow in this block before the value's inputs change.
-fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: ExprId) -> bool {
+pub(super) fn may_move(
+    program: &UProgram,
+    after: &[Stmt],
+    readers: &[OperatorId],
+    value: ExprId,
+) -> bool {
     let (reads, locals) = (loads(program, [value]), program.locals_of(value));
     let mut left = readers.to_vec();
     for stmt in after {
@@ -135,7 +140,7 @@ fn is_checked(program: &UProgram, value: ExprId) -> bool {
 }
 
 /// Cost of an element in arithmetic operations.
-fn work(program: &UProgram, value: ExprId) -> usize {
+pub(super) fn work(program: &UProgram, value: ExprId) -> usize {
     let mut work = 0usize;
     program.pool.walk(value, &mut |_, e| {
         work += match e {

@@ -5,6 +5,7 @@
 mod fuse_epilogues;
 mod fuse_rows;
 mod inline_maps;
+mod inline_operands;
 mod regroup_axes;
 pub(crate) mod substitute;
 pub(crate) mod uses;
@@ -12,6 +13,7 @@ pub(crate) mod uses;
 pub use fuse_epilogues::fuse_epilogues;
 pub use fuse_rows::fuse_rows;
 pub use inline_maps::inline_maps;
+pub(crate) use inline_operands::{half_operands, inline_operands};
 
 use heddle_uprogram::program::{OperatorId, Stmt, UProgram};
 use uses::Uses;

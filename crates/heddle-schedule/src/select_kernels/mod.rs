@@ -19,7 +19,8 @@
 //!
 //! Rows and columns exchange roles if the columns do not fill vectors, and leading axes become rows
 //! ([`merge_rows`]). A machine without such kernels gets plain loops with a tile of one column:
-//! nothing is packed, and columns may be split anywhere.
+//! nothing is packed, and columns may be split anywhere. If its lanes share operands, these are evaluated where they are read,
+//! so conversions from half precision are not stored; products of such numbers are exact on tensor cores.
 //!
 //! Then constants that nothing reads are emptied, and large ones that are only gathered from become
 //! tables.
@@ -42,7 +43,9 @@ use heddle_ir::op::BinaryOp;
 use heddle_machine::{Family, Kernel, Layout, Machine};
 
 use crate::cost::scalar;
-use heddle_uprogram::contract::{Access, Contract, panel_width, rows, strided};
+use crate::fuse::{half_operands, inline_operands};
+use crate::round_products::has_cores;
+use heddle_uprogram::contract::{Access, Contract, Rounding, panel_width, rows, strided};
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Operator, OperatorId, UProgram,
 };
@@ -54,6 +57,10 @@ use pack_once::PackOnce;
 
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
+    if machine.exchange.is_some() && Kernels::of(machine, DType::F32).is_none() {
+        inline_operands(program);
+        multiply_halves(program, machine);
+    }
     let once = PackOnce::new(program, machine);
     let maps = ChannelsLast::new(program);
     let mut selection = Selection {
@@ -77,6 +84,25 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     maps.insert(program);
     program.drop_unread();
     program.find_tables();
+}
+
+/// Lets tensor cores multiply operands that are converted from their type.
+fn multiply_halves(program: &mut UProgram, machine: &Machine) {
+    for id in program.running() {
+        let Body::Contract(c) = &program.operators[id].body else {
+            continue;
+        };
+        let to = match half_operands(program, c) {
+            Some(DType::F16) => Rounding::F16,
+            Some(_) => Rounding::Bf16,
+            None => continue,
+        };
+        if has_cores(machine, to)
+            && let Body::Contract(c) = &mut program.operators[id].body
+        {
+            c.rounding = Some(to);
+        }
+    }
 }
 
 /// True if a machine's kernels read packed constants of `f32`.

@@ -39,6 +39,10 @@ impl Cuda {
         };
         let units = machine.units();
         let machine = machine.with_grid(units, threads).with_warp(WARP as usize);
+        let machine = match has_cores(&gpu.arch) {
+            true => machine,
+            false => machine.without_cores(),
+        };
         let setup = Setup {
             device: Device::Cuda,
             dialect: &heddle_emit::CUDA,
@@ -66,6 +70,14 @@ impl Cuda {
         self.setup.build.libraries = Some(libraries);
         self
     }
+}
+
+/// Has an architecture such as `sm_90` the instructions of tensor cores that are emitted?
+fn has_cores(arch: &str) -> bool {
+    let digits = arch.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit());
+    let number = digits[..end.unwrap_or(digits.len())].parse::<u32>();
+    number.is_ok_and(|number| number >= 80)
 }
 
 /// The known machine of a device's kind.

@@ -1,8 +1,10 @@
 //! Products in the types of tensor cores: what is rounded, and where nothing is.
 
+use std::collections::BTreeMap;
+
 use heddle::{
-    CompileOptions, Device, Grid, Inputs, Model, OpenOptions, Precision, Program, RunOptions,
-    Sanitizer, Tensor, compile,
+    CompileOptions, Device, Emit, Grid, Inputs, Model, OpenOptions, Precision, Program, RunOptions,
+    Sanitizer, Target, Tensor, Tolerance, compare, compile,
 };
 
 /// Products of ones that are a little too large for the types of tensor cores.
@@ -118,4 +120,46 @@ fn without_tensor_cores_nothing_is_rounded() {
         ..Default::default()
     });
     assert!(result(&program) > ROUNDED);
+}
+
+/// Numbers of half precision are those that tensor cores multiply: their products need no permission, and conversions are not stored.
+#[test]
+fn half_precision_is_multiplied_as_it_is() {
+    for dtype in ["f16", "bf16"] {
+        let text = "fn @main(%x: TYPE[n,n], %w: TYPE[n,n], %v: TYPE[n]) -> (%y: TYPE[n,n], %z: TYPE[n,n]) {
+  %y = dot(%x, %w)
+  %z = tanh(add(dot(transpose(%y, perm=[1,0]), %w), %v))
+  return %y, %z
+}
+"
+        .replace("TYPE", dtype);
+        let model = Model::parse("half", &text).unwrap();
+        let program = compile(&model, &simulated(Precision::F32)).unwrap();
+        let source = program.emit(Target::Cuda, Emit::Source).unwrap();
+        let source = source.to_string();
+        let own = &source[source.rfind("HEDDLE_PROGRAM(").unwrap()..];
+        assert!(own.contains(&format!("heddle_mma_{dtype}(")), "{own}");
+        assert!(program.is_whole());
+        // Results are rounded to 8 or 11 bits.
+        let tolerance = Tolerance {
+            rtol: 2e-2,
+            atol: 2e-2,
+            exact_integers: true,
+            any_float: false,
+        };
+        for size in [1, 33, 70] {
+            let sizes = BTreeMap::from([("n".to_string(), size)]);
+            let inputs = program.draw(1, &sizes).unwrap();
+            let run = |program: &Program| {
+                let run = program.run(inputs.clone(), &RunOptions::default());
+                run.unwrap().outputs
+            };
+            let (own, wanted) = (run(&program), run(&program.on_interpreter()));
+            for (name, want) in &wanted {
+                if let Err(differs) = compare(&own[name], want, &tolerance) {
+                    panic!("{dtype}, size {size}, output {name}: {differs}");
+                }
+            }
+        }
+    }
 }

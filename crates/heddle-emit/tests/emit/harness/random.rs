@@ -1,6 +1,7 @@
 //! Random programs, many at a time.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stderr};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +55,7 @@ pub fn check_all(
             if seed >= seeds.end {
                 break;
             }
+            report(&seeds, seed);
             let one = || make(seed).map(|case| check(seed, case));
             // The others are of interest, too; each says what is wrong where it happens.
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(one)) {
@@ -73,4 +75,12 @@ pub fn check_all(
     assert!(failed.is_empty(), "HEDDLE_SEED={failed:?}");
     println!("{compiled} of {all} compiled; refused: {refused:#?}");
     assert!(compiled > 0, "no random program is compiled at all");
+}
+
+/// Says on the terminal, where cargo captures nothing, how far a run of an hour is.
+fn report(seeds: &Range<u64>, seed: u64) {
+    let (all, done) = (seeds.end - seeds.start, seed - seeds.start);
+    if all >= 500 && done > 0 && done.is_multiple_of(all / 10) {
+        let _ = writeln!(stderr(), "random programs: {done} of {all}");
+    }
 }
