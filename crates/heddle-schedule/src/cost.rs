@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, UnaryOp};
-use heddle_machine::{Arithmetic, Machine, Scalar};
+use heddle_machine::{Arithmetic, Cores, Machine, Scalar};
 
-use heddle_uprogram::contract::{Access, panel_width};
+use heddle_uprogram::contract::{Access, Rounding, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, LocalKind, Operator, Share, UProgram};
 use smallvec::SmallVec;
@@ -117,6 +117,17 @@ pub(super) fn remote_part(machine: &Machine) -> f64 {
 /// Arithmetic rates for a type.
 pub(super) fn arithmetic(machine: &Machine, dtype: DType) -> Arithmetic {
     machine.arithmetic(scalar(dtype))
+}
+
+/// Nanoseconds of a unit to add a product of numbers of a type on its tensor cores; `None` if it has none for it.
+pub(super) fn cores_ns(machine: &Machine, rounding: Rounding) -> Option<f64> {
+    let wanted = match rounding {
+        Rounding::Tf32 => Cores::Tf32,
+        Rounding::Bf16 => Cores::Bf16,
+        Rounding::F16 => Cores::F16,
+    };
+    let found = machine.cores.iter().find(|cores| cores.0 == wanted);
+    found.map(|cores| cores.1)
 }
 
 /// The machine's name for an element type.

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use heddle_machine::{Cores, Exchange, Machine};
+use heddle_machine::{Exchange, Machine};
 use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{
@@ -25,7 +25,7 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::step::Step;
 
-use crate::cost::{estimate, place_ns, scalar};
+use crate::cost::{cores_ns, estimate, place_ns, scalar};
 
 /// The part of the time that a form must save: less is within the cost model's error.
 const WORTH: f64 = 0.1;
@@ -373,17 +373,6 @@ fn rectangles(
             by_cores,
         })
     })
-}
-
-/// Nanoseconds of a unit to add a product of numbers of a type on its tensor cores; `None` if it has none for it.
-pub fn cores_ns(machine: &Machine, rounding: Rounding) -> Option<f64> {
-    let wanted = match rounding {
-        Rounding::Tf32 => Cores::Tf32,
-        Rounding::Bf16 => Cores::Bf16,
-        Rounding::F16 => Cores::F16,
-    };
-    let found = machine.cores.iter().find(|cores| cores.0 == wanted);
-    found.map(|cores| cores.1)
 }
 
 impl Tiled {

@@ -5,7 +5,7 @@ use heddle_machine::Machine;
 use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Body, UProgram};
 
-use crate::join_lanes::cores_ns;
+use crate::cost::cores_ns;
 
 /// Allows operands of contractions of `f32` to be rounded to a type that tensor cores multiply. Sums and all else stay `f32`. Where a
 /// schedule multiplies without tensor cores, nothing is rounded. It runs after [`select_kernels`](crate::select_kernels()), and leaves

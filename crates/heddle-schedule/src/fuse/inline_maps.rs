@@ -4,7 +4,7 @@ use heddle_ir::op::{BinaryOp, UnaryOp};
 
 use super::substitute::{Substitution, point_exprs};
 use super::uses::{Uses, loads, only_loads};
-use super::{discard, for_each_block};
+use super::{discard, remove_each};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Local, OperatorId, Stmt, UProgram};
 
@@ -23,15 +23,7 @@ const LARGEST: usize = 400;
 /// Not inlined: reads of elements other than that at the reader's point; maps whose inputs are
 /// overwritten before the reader runs.
 pub fn inline_maps(program: &mut UProgram) {
-    for_each_block(program, &mut |program, uses, block| {
-        let mut k = 0;
-        while k < block.len() {
-            match block[k] {
-                Stmt::Run(map) if inline(program, uses, block, k, map) => drop(block.remove(k)),
-                _ => k += 1,
-            }
-        }
-    });
+    remove_each(program, inline);
 }
 
 /// Inlines the map at this place of a block, if that pays.
@@ -135,7 +127,7 @@ pub(super) fn may_move(
 }
 
 /// True for a value with a checked index, which may only be evaluated at the map's own points.
-fn is_checked(program: &UProgram, value: ExprId) -> bool {
+pub(super) fn is_checked(program: &UProgram, value: ExprId) -> bool {
     program.pool.any(value, &|e| matches!(e, Expr::Index(..)))
 }
 

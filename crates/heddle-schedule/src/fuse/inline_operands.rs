@@ -2,10 +2,10 @@
 
 use heddle_ir::DType;
 
-use super::inline_maps::{may_move, work};
+use super::inline_maps::{is_checked, may_move, work};
 use super::substitute::Substitution;
 use super::uses::{Uses, loads};
-use super::{discard, for_each_block};
+use super::{discard, remove_each};
 use heddle_uprogram::contract::{Access, Contract};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, Local, OperatorId, Stmt, UProgram};
@@ -17,15 +17,7 @@ const CHEAP: usize = 2;
 /// no more memory: a conversion from half precision is never stored. Contractions with a kernel read whole vectors and are left alone, as
 /// are maps whose inputs are overwritten before.
 pub fn inline_operands(program: &mut UProgram) {
-    for_each_block(program, &mut |program, uses, block| {
-        let mut k = 0;
-        while k < block.len() {
-            match block[k] {
-                Stmt::Run(map) if inline(program, uses, block, k, map) => drop(block.remove(k)),
-                _ => k += 1,
-            }
-        }
-    });
+    remove_each(program, inline);
 }
 
 /// Inlines the map at this place of a block, if all that read it can evaluate it.
@@ -85,8 +77,9 @@ fn is_cheap(program: &UProgram, value: ExprId, to: Buffer) -> bool {
         return false;
     };
     let bits = |buffer: Buffer| program.buffers[buffer].dtype.bits();
-    let checked = pool.any(value, &|e| matches!(e, Expr::Index(..)));
-    bits(from) <= bits(to) && !checked && work(program, value) <= CHEAP + work(program, at)
+    bits(from) <= bits(to)
+        && !is_checked(program, value)
+        && work(program, value) <= CHEAP + work(program, at)
 }
 
 /// A contraction that evaluates what it read of a map; `None` if it reads the map in its epilogue, or elements that are not those of the

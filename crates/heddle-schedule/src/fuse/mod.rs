@@ -56,6 +56,23 @@ fn in_block(
     rewrite(program, uses, block);
 }
 
+/// Leaves out the operators that `inline` has its readers compute: it takes a block, a place in it and the operator there, and is true if
+/// nothing reads the operator's result any more.
+fn remove_each(
+    program: &mut UProgram,
+    inline: fn(&mut UProgram, &mut Uses, &[Stmt], usize, OperatorId) -> bool,
+) {
+    for_each_block(program, &mut |program, uses, block| {
+        let mut k = 0;
+        while k < block.len() {
+            match block[k] {
+                Stmt::Run(id) if inline(program, uses, block, k, id) => drop(block.remove(k)),
+                _ => k += 1,
+            }
+        }
+    });
+}
+
 /// Removes an operator and its result buffer.
 pub(crate) fn discard(program: &mut UProgram, uses: &mut Uses, id: OperatorId) {
     uses.remove(program, id);
