@@ -65,7 +65,7 @@ STAGES = {
     "models": f"{HEDDLE} test {MODELS} --device interp",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
     "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
-    "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED}",
+    "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED} tests/models/halves.heddle",
     "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
     "fake-cuda": f"{QUICK} {FAKE} {HEDDLE} test {FEW} --device cuda --verify",
     "gpu-kit": f"{PYTHON} scripts/gpu_kit/check.py {HEDDLE} {CORPUS}/cases",
