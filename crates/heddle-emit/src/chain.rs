@@ -40,6 +40,7 @@ impl Writer<'_> {
             }
             let op = Operator {
                 axes: step.axes.clone(),
+                team: None,
                 share: Share::One(0),
                 lanes: self.op.lanes,
                 grow: None,

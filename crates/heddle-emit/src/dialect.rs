@@ -26,8 +26,8 @@ pub struct Dialect {
     pub sync: &'static str,
     /// A statement: barrier of this team's units.
     pub team_sync: &'static str,
-    /// A statement: waits until all units have signalled this `epoch`.
-    pub wait_for_all: &'static str,
+    /// A statement: waits until the units from number `from` to before `to` have signalled this `epoch`.
+    pub wait_for: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
     /// A line before a loop that the target's compiler would write out as often as its constant trip count says; empty: none.
@@ -93,7 +93,7 @@ pub const C: Dialect = Dialect {
     restrict: "restrict",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
-    wait_for_all: "for (int32_t u = 0; u < workers; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
+    wait_for: "for (int32_t u = from; u < to; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
     unit_sync: "",
     looks_up: false,
     rolled: "",
@@ -118,7 +118,7 @@ pub const CUDA: Dialect = Dialect {
     restrict: "__restrict__",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
-    wait_for_all: "HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));",
+    wait_for: "HEDDLE_TRY(heddle_wait_for(env, from, to, epoch));",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     looks_up: true,
     rolled: "HEDDLE_ROLLED",

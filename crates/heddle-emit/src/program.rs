@@ -4,7 +4,7 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Units,
+    Buffer, BufferKind, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Team, Units,
 };
 use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
@@ -301,11 +301,18 @@ impl Writer<'_> {
                     self.grow(*id, of);
                     self.operators.push((self.text.len(), id.index()));
                     let call = self.functions.call(*id, "");
+                    let team = self.program.operators[*id].team;
+                    if let Some(team) = team {
+                        self.open_team(team);
+                    }
                     self.text
                         .line(match (self.dialect.run, call.strip_suffix(';')) {
                             ("", _) | (_, None) => call,
                             (run, Some(call)) => format!("{run}({call});"),
                         });
+                    if team.is_some() {
+                        self.close_team();
+                    }
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);
@@ -450,7 +457,10 @@ impl Writer<'_> {
     fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
         let is_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
         let (from, to) = match sync {
-            Sync::Wait { .. } if is_team => return self.text.line(self.dialect.team_sync),
+            Sync::Wait { .. } | Sync::Near(_) if is_team => {
+                return self.text.line(self.dialect.team_sync);
+            }
+            Sync::Near(of) => return self.near(of),
             Sync::ALL => return self.text.line(self.dialect.sync),
             // Written with its loop.
             Sync::Resize => return,
@@ -459,20 +469,63 @@ impl Writer<'_> {
             Sync::Wait { from, to } => (from, to),
         };
         self.text.line("epoch++;");
-        let tell = "heddle_signal(env, worker, epoch);";
-        self.text.line(match from {
-            Units::All => tell.into(),
-            Units::One(unit) => format!("if (worker == {unit} % workers) {tell}"),
-        });
-        let others = |unit: &str| format!("HEDDLE_TRY(heddle_wait(env, {unit}, epoch));");
-        let wait = match from {
-            Units::All => self.dialect.wait_for_all.into(),
-            Units::One(unit) => others(&format!("{unit} % workers")),
+        let condition = |units: Units| match units {
+            Units::All => String::new(),
+            Units::One(unit) => format!("if (worker == {unit} % workers) "),
+            Units::Team(Team { index, of }) => {
+                format!("if (heddle_is_in_team(worker, workers, {index}, {of})) ")
+            }
         };
-        self.text.line(match to {
-            Units::All => wait,
-            Units::One(unit) => format!("if (worker == {unit} % workers) {wait}"),
-        });
+        let (tells, waits) = (condition(from), condition(to));
+        self.text
+            .line(format!("{tells}heddle_signal(env, worker, epoch);"));
+        match from {
+            Units::One(unit) => self.text.line(format!(
+                "{waits}HEDDLE_TRY(heddle_wait(env, {unit} % workers, epoch));"
+            )),
+            Units::All => self.wait_for(&waits, "0", "workers"),
+            Units::Team(Team { index, of }) => {
+                let [from, to] = ["first", "end"]
+                    .map(|border| format!("heddle_team_{border}(workers, {index}, {of})"));
+                self.wait_for(&waits, &from, &to);
+            }
+        }
+    }
+
+    /// A synchronisation of neighbouring teams: all units signal.
+    fn near(&mut self, of: u32) {
+        self.text.line("epoch++;");
+        self.text.line("heddle_signal(env, worker, epoch);");
+        let [from, to] =
+            ["first", "end"].map(|border| format!("heddle_near_{border}(worker, workers, {of})"));
+        self.wait_for("", &from, &to);
+    }
+
+    /// A wait for the signals of units from one to before another.
+    fn wait_for(&mut self, condition: &str, from: &str, to: &str) {
+        self.text.line(format!(
+            "{condition}{{ const int32_t from = {from}, to = {to}; {} }}",
+            self.dialect.wait_for
+        ));
+    }
+
+    /// Begins what the units of a team do, which are numbered from 0 there.
+    fn open_team(&mut self, Team { index, of }: Team) {
+        self.text.line(format!(
+            "if (heddle_is_in_team(worker, workers, {index}, {of})) {{"
+        ));
+        let [first, end] =
+            ["first", "end"].map(|border| format!("heddle_team_{border}(all, {index}, {of})"));
+        for line in [
+            "const int32_t one = worker, all = workers;".to_owned(),
+            format!("const int32_t worker = one - {first}, workers = {end} - {first};"),
+        ] {
+            self.text.line(line);
+        }
+    }
+
+    fn close_team(&mut self) {
+        self.text.line("}");
     }
 
     /// Writes the outputs' shapes.

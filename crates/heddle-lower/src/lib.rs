@@ -429,6 +429,7 @@ impl Lowerer<'_> {
         });
         let op = Operator {
             axes,
+            team: None,
             share,
             lanes: Lanes::Apart,
             grow,

@@ -179,7 +179,8 @@ impl Graph {
         let Access { op, offset, .. } = self.accesses[access];
         let op = &program.operators[op?];
         let partition = || Partition::of(program, op, offset).map(Rc::new);
-        self.known.borrow_mut().get(access, op.share, partition)
+        let placement = (op.team, op.share);
+        self.known.borrow_mut().get(access, placement, partition)
     }
 
     /// Each axis split whole, and the splits that the others' partitions suggest.

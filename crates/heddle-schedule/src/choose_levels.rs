@@ -7,7 +7,8 @@
 //! less time.
 //!
 //! Independent parts of a block that contain loops, such as recurrent layers that work on different
-//! chunks of steps, are first tried on a unit each, and stay there if that is faster.
+//! chunks of steps, are first tried on a unit each, and stay there if that is faster. Where there are
+//! several units for each part, they are tried on a team each before.
 //!
 //! Bottom up, each statement is tried on one unit, then merged with the preceding statements that
 //! are there already; the faster choice is kept. Then, in straight-line code, independent operators
@@ -15,10 +16,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::independent_parts::independent_parts;
+use crate::independent_parts::{Part, independent_parts};
 use crate::latency::Latency;
 use crate::trials::Trials;
-use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{OperatorId, Share, Stmt, Team, UProgram, for_each_stmt};
 
 /// Chooses levels. Operators fixed to one unit stay there.
 pub fn choose_levels(program: &mut UProgram, latency: &dyn Latency) {
@@ -47,6 +48,9 @@ const SAVED_SYNCS: f64 = 3.0;
 /// Least load of a unit relative to the most loaded one for independent parts to be worth it; with
 /// less balance, splitting the longest part is faster.
 const EVEN: f64 = 0.5;
+
+/// The least units of a team, on average: fewer are no gain over one unit for each part.
+const LEAST_TEAM: usize = 2;
 
 /// Limit on the units that single-unit operators are spread over.
 const MAX_SPREAD: usize = 8;
@@ -131,6 +135,9 @@ impl Search<'_> {
         if parts.len() < 2 || self.budget == 0 {
             return;
         }
+        if self.place_on_teams(&parts) {
+            return;
+        }
         let units = self.latency.machine().units().min(parts.len());
         let mut loads = vec![0.0; units];
         let mut shares = vec![];
@@ -151,6 +158,30 @@ impl Search<'_> {
         if self.trials.set(self.program, &shares) {
             self.placed.extend(shares.iter().map(|s| s.0));
         }
+    }
+
+    /// Puts each part on a team, in the order in which they stand, if units are enough and that is faster.
+    fn place_on_teams(&mut self, parts: &[Part]) -> bool {
+        let of = parts.len();
+        if self.latency.machine().units() < LEAST_TEAM * of || of > Team::MOST as usize {
+            return false;
+        }
+        let mut ordered: Vec<&Part> = parts.iter().collect();
+        ordered.sort_by_key(|part| part.place);
+        let teams = ordered.iter().zip(0..).flat_map(|(part, index)| {
+            let team = Team {
+                index,
+                of: of as u32,
+            };
+            part.ops.iter().map(move |id| (*id, team))
+        });
+        let teams: Vec<_> = teams.collect();
+        self.budget -= 1;
+        let kept = self.trials.set_teams(self.program, &teams);
+        if kept {
+            self.placed.extend(teams.iter().map(|t| t.0));
+        }
+        kept
     }
 
     /// True for an operator on one unit that no independent part has fixed there.

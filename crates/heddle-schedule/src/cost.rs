@@ -34,7 +34,7 @@ pub fn time(machine: &Machine, program: &UProgram, op: &Operator, share: Share) 
         machine,
         program,
         op,
-        &Load::new(machine.units(), program, op, share),
+        &Load::new(machine, program, op, share),
     )
 }
 
@@ -60,7 +60,7 @@ pub(super) fn time_of_part(
     share: Share,
     part: f64,
 ) -> f64 {
-    let mut load = Load::new(machine.units(), program, op, share);
+    let mut load = Load::new(machine, program, op, share);
     load.parts.iter_mut().for_each(|(_, whole)| *whole *= part);
     loaded(machine, program, op, &load)
 }
@@ -72,7 +72,7 @@ pub(super) fn touched(
     op: &Operator,
     share: Share,
 ) -> Touched {
-    let load = Load::new(machine.units(), program, op, share);
+    let load = Load::new(machine, program, op, share);
     let costs = Costs::new(machine, program, op);
     costs.touched(&load)
 }
@@ -138,19 +138,32 @@ pub(super) fn scalar(dtype: DType) -> Scalar {
     }
 }
 
+/// The units that run an operator, and the number of teams of which they are one.
+fn units_of(machine: &Machine, op: &Operator) -> (usize, usize) {
+    let all = machine.units();
+    match op.team {
+        Some(team) => (team.units(all).len(), team.of as usize),
+        None => (all, 1),
+    }
+}
+
 /// The share of the unit with the largest load.
 struct Load {
     /// The split axes, with its fraction of each.
     parts: SmallVec<[(Local, f64); 2]>,
     /// Units with a non-empty share.
     active: usize,
+    /// Units that are at work at the same time: those of other teams, too.
+    busy: usize,
 }
 
 impl Load {
-    fn new(units: usize, program: &UProgram, op: &Operator, share: Share) -> Self {
+    fn new(machine: &Machine, program: &UProgram, op: &Operator, share: Share) -> Self {
+        let (units, teams) = units_of(machine, op);
         let mut load = Self {
             parts: SmallVec::new(),
             active: 1,
+            busy: 1,
         };
         for (split, units) in share.splits().iter().zip(share.sides(units)) {
             // A dynamic size may be 1, which leaves all work to one unit.
@@ -168,6 +181,7 @@ impl Load {
             load.parts.push((axis, most / count * hope));
             load.active *= units.min(grains as usize).max(1);
         }
+        load.busy = (load.active * teams).min(machine.units());
         load
     }
 
@@ -265,11 +279,13 @@ impl<'a> Costs<'a> {
         let alone = Load {
             parts: SmallVec::new(),
             active: 1,
+            busy: 1,
         };
         let own = self.touched(load);
-        let whole = self.touched(&alone).values().sum();
-        let level = self.machine.memory(own.values().sum(), whole, load.active);
-        self.moved(own, load) / self.machine.unit_rate(level, load.active)
+        let whole: f64 = self.touched(&alone).values().sum();
+        let whole = whole * (load.busy / load.active) as f64;
+        let level = self.machine.memory(own.values().sum(), whole, load.busy);
+        self.moved(own, load) / self.machine.unit_rate(level, load.busy)
     }
 
     /// Bytes of each buffer that the unit with the largest load touches.

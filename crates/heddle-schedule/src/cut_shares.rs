@@ -93,6 +93,10 @@ fn cut(program: &UProgram, latency: &dyn Latency, id: OperatorId, pieces: Pieces
     let Share::Split(split) = op.share else {
         return None;
     };
+    // Units of other teams do not count its pieces.
+    if op.team.is_some() {
+        return None;
+    }
     let took = latency.operator(program, id, op.share);
     let reads = program.loads_of(&op.body.exprs());
     let store = op.body.store().buffer;

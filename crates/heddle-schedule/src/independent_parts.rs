@@ -11,6 +11,8 @@ use heddle_uprogram::program::{Buffer, OperatorId, Share, Stmt, UProgram};
 pub(super) struct Part {
     /// Their operators.
     pub(super) ops: BTreeSet<OperatorId>,
+    /// The place of the first of them in the block.
+    pub(super) place: usize,
     /// Time on one unit in nanoseconds.
     pub(super) time: f64,
 }
@@ -19,6 +21,7 @@ pub(super) struct Part {
 #[derive(Default)]
 struct Effects {
     ops: BTreeSet<OperatorId>,
+    place: usize,
     time: f64,
     reads: BTreeSet<Buffer>,
     writes: BTreeSet<Buffer>,
@@ -39,7 +42,11 @@ pub(super) fn independent_parts(
     }
     let all: Option<Vec<Effects>> = stmts
         .iter()
-        .map(|stmt| effects(program, latency, memo, stmt))
+        .enumerate()
+        .map(|(place, stmt)| {
+            let effects = effects(program, latency, memo, stmt)?;
+            Some(Effects { place, ..effects })
+        })
         .collect();
     let mut parts: Vec<Effects> = vec![];
     for mut new in all.unwrap_or_default() {
@@ -54,7 +61,9 @@ pub(super) fn independent_parts(
         return vec![];
     }
     parts.sort_by(|a, b| b.time.total_cmp(&a.time));
-    let part = |Effects { ops, time, .. }| Part { ops, time };
+    let part = |Effects {
+                    ops, place, time, ..
+                }| Part { ops, place, time };
     parts.into_iter().map(part).collect()
 }
 
@@ -115,6 +124,7 @@ impl Effects {
 
     fn join(&mut self, other: Self) {
         self.ops.extend(other.ops);
+        self.place = self.place.min(other.place);
         self.time += other.time;
         self.reads.extend(other.reads);
         self.writes.extend(other.writes);

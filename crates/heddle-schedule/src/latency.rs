@@ -38,9 +38,16 @@ impl Latency for Machine {
             Sync::Unit => self.syncs.lanes_ns.unwrap_or(0.0),
             Sync::Resize => self.syncs.resize_ns.unwrap_or(0.0),
             Sync::ALL => self.barrier_ns(units),
+            // Each waits for the units of three teams, side by side.
+            Sync::Near(of) => {
+                let own = (units / of.max(1) as usize).max(1);
+                self.all_to_one_ns((3 * own).min(units))
+            }
             Sync::Wait { from, to } => match (from, to) {
                 (Units::One(_), Units::All) => self.one_to_all_ns(units),
                 (Units::All, Units::One(_)) => self.all_to_one_ns(units),
+                (Units::Team(team), _) => self.all_to_one_ns(team.units(units).len()),
+                (_, Units::Team(team)) => self.one_to_all_ns(team.units(units).len()),
                 _ => self.syncs.one_to_one_ns,
             },
         }

@@ -12,7 +12,7 @@ use crate::latency::Latency;
 use crate::partition::Partition;
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
-use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, UProgram};
+use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, Team, UProgram};
 
 /// An access by the next statement.
 #[derive(Clone)]
@@ -33,9 +33,12 @@ pub(super) struct Memo {
     trips: RefCell<HashMap<ExprId, f64>>,
 }
 
-/// Answers by number and share. An operator is tried with few shares, so that a linear search is
+/// Answers by number and share. An operator is tried with few shares and teams, so that a linear search is
 /// faster than hashing.
-pub(super) struct ByShare<T>(Vec<Vec<(Share, T)>>);
+pub(super) struct ByShare<T>(Vec<Vec<(Placement, T)>>);
+
+/// The units that run an operator, and its share among them.
+type Placement = (Option<Team>, Share);
 
 impl<T> Default for ByShare<T> {
     fn default() -> Self {
@@ -44,16 +47,21 @@ impl<T> Default for ByShare<T> {
 }
 
 impl<T: Clone> ByShare<T> {
-    pub(super) fn get(&mut self, number: usize, share: Share, answer: impl FnOnce() -> T) -> T {
+    pub(super) fn get(
+        &mut self,
+        number: usize,
+        placement: Placement,
+        answer: impl FnOnce() -> T,
+    ) -> T {
         if self.0.len() <= number {
             self.0.resize_with(number + 1, Vec::new);
         }
         let known = &mut self.0[number];
-        match known.iter().find(|(s, _)| *s == share) {
+        match known.iter().find(|(p, _)| *p == placement) {
             Some((_, answer)) => answer.clone(),
             None => {
                 let answer = answer();
-                known.push((share, answer.clone()));
+                known.push((placement, answer.clone()));
                 answer
             }
         }
@@ -72,8 +80,9 @@ impl Memo {
     }
 
     fn accesses(&self, program: &UProgram, id: OperatorId, share: Share) -> Rc<[Access]> {
-        self.accesses.borrow_mut().get(id.index(), share, || {
-            let op = &program.operators[id];
+        let op = &program.operators[id];
+        let placement = (op.team, share);
+        self.accesses.borrow_mut().get(id.index(), placement, || {
             if op.is_empty(&program.pool) {
                 return Rc::new([]);
             }
@@ -128,7 +137,8 @@ impl Memo {
     ) -> Rc<Touched> {
         let op = &program.operators[id];
         let answer = || Rc::new(touched(latency.machine(), program, op, op.share));
-        self.touched.borrow_mut().get(id.index(), op.share, answer)
+        let placement = (op.team, op.share);
+        self.touched.borrow_mut().get(id.index(), placement, answer)
     }
 
     /// The time of an operator under this share, in nanoseconds.
@@ -140,6 +150,7 @@ impl Memo {
         share: Share,
     ) -> f64 {
         let answer = || latency.operator(program, id, share);
-        self.times.borrow_mut().get(id.index(), share, answer)
+        let placement = (program.operators[id].team, share);
+        self.times.borrow_mut().get(id.index(), placement, answer)
     }
 }

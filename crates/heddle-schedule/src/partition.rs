@@ -2,7 +2,9 @@
 
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Grid, Local, LocalKind, Operator, Share, Split, UProgram};
+use heddle_uprogram::program::{
+    Grid, Local, LocalKind, Operator, Share, Split, Team, UProgram, Units,
+};
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
 /// element on the same unit.
@@ -30,6 +32,8 @@ pub enum Partition {
         /// Units across the second axis.
         across: u32,
     },
+    /// All elements on units of this team, partitioned among them; `None` if that is unknown.
+    Member(Team, Option<Box<Partition>>),
 }
 
 impl Partition {
@@ -41,6 +45,42 @@ impl Partition {
 
     /// The same with another share.
     pub fn under(
+        program: &UProgram,
+        op: &Operator,
+        share: Share,
+        offset: ExprId,
+    ) -> Option<Partition> {
+        let partition = Self::among_all(program, op, share, offset);
+        match op.team {
+            Some(team) => Some(Partition::Member(team, partition.map(Box::new))),
+            None => partition,
+        }
+    }
+
+    /// The units that touch all elements, if they are some known ones.
+    pub fn units(&self) -> Option<Units> {
+        match self {
+            Partition::One(unit) => Some(Units::One(*unit)),
+            Partition::Member(team, _) => Some(Units::Team(*team)),
+            Partition::Places { .. } | Partition::Grid { .. } => None,
+        }
+    }
+
+    /// What stays true of it where sizes that it depends on change: the team.
+    pub fn without_sizes(&self) -> Option<Partition> {
+        match self {
+            Partition::Member(team, _) => Some(Partition::Member(*team, None)),
+            _ => None,
+        }
+    }
+
+    /// True if the partition says which unit touches an element.
+    pub fn is_known(&self) -> bool {
+        !matches!(self, Partition::Member(_, None))
+    }
+
+    /// The partition among the units that run the operator.
+    fn among_all(
         program: &UProgram,
         op: &Operator,
         share: Share,
@@ -78,6 +118,10 @@ impl Partition {
                 sizes.any(|&size| program.locals_of(size).into_iter().any(has))
             }
             Partition::Grid { places, .. } => places.iter().any(|p| p.any_local(program, has)),
+            Partition::Member(_, partition) => {
+                let mut partition = partition.iter();
+                partition.any(|p| p.any_local(program, has))
+            }
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{time, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, BufferKind, CallId, Candidate, Grid, Lanes, Local, LocalKind, Operator, OperatorId,
-    Share, Split, Stmt, Sync, UProgram, Units,
+    Share, Split, Stmt, Sync, Team, UProgram, Units,
 };
 
 /// Longer expressions are truncated.
@@ -102,7 +102,10 @@ impl Printer<'_> {
         if !op.body.axes().is_empty() {
             let _ = write!(text, " over [{}]", self.axes(op.body.axes()));
         }
-        let share = self.share(op, op.share) + &lanes(op.lanes);
+        let team = op.team.map_or(String::new(), |team| {
+            format!(", team {} of {}", team.index, team.of)
+        });
+        let share = self.share(op, op.share) + &team + &lanes(op.lanes);
         let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
         let is_chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         let time = match candidates.iter().find(is_chosen) {
@@ -245,6 +248,7 @@ impl Printer<'_> {
                     let text = match sync {
                         Sync::Unit => "wait  lanes of each unit".into(),
                         Sync::Resize => "resize".into(),
+                        Sync::Near(of) => format!("wait  each of {of} teams for its neighbours"),
                         Sync::Wait { from, to } => {
                             format!("wait  {} for {}", units(*to), units(*from))
                         }
@@ -380,6 +384,7 @@ fn units(units: Units) -> String {
     match units {
         Units::All => "all".into(),
         Units::One(unit) => format!("unit {unit}"),
+        Units::Team(Team { index, of }) => format!("team {index} of {of}"),
     }
 }
 

@@ -166,6 +166,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
     };
     let sums = Operator {
         axes: [&[(axis, size)], op.axes.as_slice()].concat(),
+        team: None,
         share,
         lanes: Lanes::Apart,
         grow: None,

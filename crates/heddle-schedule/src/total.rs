@@ -10,7 +10,7 @@ use crate::partition::Partition;
 use crate::place_syncs::{Placed, Placer, State};
 use crate::trips::UNKNOWN_TRIP;
 use heddle_uprogram::program::{
-    Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, UProgram, Units,
+    Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, Team, UProgram, Units,
 };
 
 /// The estimated time of a program with the synchronisations that it needs.
@@ -119,10 +119,15 @@ impl<'p> Walk<'p> {
         for stmt in stmts {
             match stmt {
                 Stmt::Run(id) => {
-                    let share = self.program.operators[*id].share;
+                    let op = &self.program.operators[*id];
+                    let share = op.share;
                     let time = self.memo.time(self.program, self.latency, *id, share);
                     let time = time + self.transfers(*id, now);
-                    let clocks = &mut now.times;
+                    let all = now.times.len();
+                    let clocks = match op.team {
+                        Some(team) => &mut now.times[team.units(all)],
+                        None => &mut now.times[..],
+                    };
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
                         Share::Split(_) | Share::Grid(_) => {
@@ -206,20 +211,39 @@ impl<'p> Walk<'p> {
     }
 
     fn sync(&self, sync: Sync, clocks: &mut [f64]) {
-        let cost = self.latency.sync(sync);
-        let Sync::Wait { from, to } = sync else {
-            clocks.iter_mut().for_each(|c| *c += cost);
-            return;
+        let (cost, all) = (self.latency.sync(sync), clocks.len());
+        let (from, to) = match sync {
+            Sync::Wait { from, to } => (from, to),
+            Sync::Near(of) => return near(clocks, of, cost),
+            Sync::Unit | Sync::Resize => {
+                clocks.iter_mut().for_each(|c| *c += cost);
+                return;
+            }
         };
         let signalled = match from {
             Units::All => latest(clocks),
             Units::One(unit) => *clock(clocks, unit),
+            Units::Team(team) => latest(&clocks[team.units(all)]),
         };
         let wait = |c: &mut f64| *c = c.max(signalled) + cost;
         match to {
             Units::All => clocks.iter_mut().for_each(wait),
             Units::One(unit) => wait(clock(clocks, unit)),
+            Units::Team(team) => clocks[team.units(all)].iter_mut().for_each(wait),
         }
+    }
+}
+
+/// Each team waits for itself and its neighbours.
+fn near(clocks: &mut [f64], of: u32, cost: f64) {
+    let before = clocks.to_vec();
+    for index in 0..of {
+        let units = |index| Team { index, of }.units(before.len());
+        let first = units(index.saturating_sub(1)).start;
+        let end = units((index + 1).min(of - 1)).end;
+        let signalled = latest(&before[first..end]) + cost;
+        let own = &mut clocks[units(index)];
+        own.iter_mut().for_each(|c| *c = c.max(signalled));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Trials: changes shares of operators, and keeps the change if the program takes less time.
+//! Trials: changes shares or teams of operators, and keeps the change if the program takes less time.
 //!
 //! A trial changes few operators of a long program. The statements before them are placed as
 //! before, and so are those from where the state is the same again, at the latest after the next
@@ -15,7 +15,7 @@ use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::place_syncs::{LOOK_AHEAD, Placer, State};
 use crate::total::{Clocks, Walk, latest, total_with};
-use heddle_uprogram::program::{OperatorId, Share, Stmt, UProgram, for_each_stmt};
+use heddle_uprogram::program::{OperatorId, Share, Stmt, Team, UProgram, for_each_stmt};
 
 /// A program's time, and intermediate results to update it incrementally.
 pub(super) struct Trials<'a> {
@@ -83,7 +83,33 @@ impl<'a> Trials<'a> {
     /// Changes the operators' shares if the program is then faster; returns true if so.
     pub(super) fn set(&mut self, program: &mut UProgram, shares: &[(OperatorId, Share)]) -> bool {
         let before = exchange(program, shares);
-        let changed = self.changed(program, shares);
+        let kept = self.keeps(program, &ids(shares));
+        if !kept {
+            exchange(program, &before);
+        }
+        kept
+    }
+
+    /// Puts operators of all units on teams if the program is then faster; returns true if so.
+    pub(super) fn set_teams(
+        &mut self,
+        program: &mut UProgram,
+        teams: &[(OperatorId, Team)],
+    ) -> bool {
+        for &(id, team) in teams {
+            program.operators[id].team = Some(team);
+        }
+        let ids: Vec<_> = teams.iter().map(|t| t.0).collect();
+        let kept = self.keeps(program, &ids);
+        if !kept {
+            ids.iter().for_each(|id| program.operators[*id].team = None);
+        }
+        kept
+    }
+
+    /// Notes the program's time after a change of operators if it is less; returns true if so.
+    fn keeps(&mut self, program: &UProgram, ids: &[OperatorId]) -> bool {
+        let changed = self.changed(program, ids);
         let time = match &changed {
             Some(changed) => self.time_of(program, changed),
             None => total_with(program, self.latency, &self.memo),
@@ -96,16 +122,15 @@ impl<'a> Trials<'a> {
             }
             return true;
         }
-        exchange(program, &before);
         false
     }
 
-    /// The changed part after new shares; `None` if the program must be walked whole.
-    fn changed(&self, program: &UProgram, shares: &[(OperatorId, Share)]) -> Option<Changed> {
+    /// The changed part after a change of operators; `None` if the program must be walked whole.
+    fn changed(&self, program: &UProgram, ids: &[OperatorId]) -> Option<Changed> {
         if has_procedures(program) {
             return None;
         }
-        let runs = || shares.iter().filter_map(|(id, _)| self.runs.get(id));
+        let runs = || ids.iter().filter_map(|id| self.runs.get(id));
         let last = runs().filter_map(|r| r.last()).max().copied();
         // A synchronisation depends on the operators that follow it.
         let first = runs().filter_map(|r| r.first()).min().copied();
@@ -168,6 +193,10 @@ impl<'a> Trials<'a> {
 
 fn has_procedures(program: &UProgram) -> bool {
     program.procedures.iter().next().is_some()
+}
+
+fn ids(shares: &[(OperatorId, Share)]) -> Vec<OperatorId> {
+    shares.iter().map(|s| s.0).collect()
 }
 
 /// Sets operators' shares; returns the old ones.
@@ -238,7 +267,7 @@ mod tests {
                 for shares in [&pair[..1], pair] {
                     let shares: Vec<_> = shares.iter().map(|&id| (id, other)).collect();
                     let before = exchange(&mut program, &shares);
-                    let changed = trials.changed(&program, &shares).unwrap();
+                    let changed = trials.changed(&program, &ids(&shares)).unwrap();
                     let time = trials.time_of(&program, &changed);
                     assert_eq!(time, total(&program, &machine), "{shares:?}");
                     exchange(&mut program, &before);
@@ -259,7 +288,7 @@ mod tests {
         let running: Vec<_> = program.running().into_iter().collect();
         let shares = [(running[150], Share::One(0))];
         exchange(&mut program, &shares);
-        let changed = trials.changed(&program, &shares).unwrap();
+        let changed = trials.changed(&program, &ids(&shares)).unwrap();
         assert!(changed.first > 100, "{}", changed.first);
         assert!(
             !changed.placed.is_empty() && changed.placed.len() < 30,

@@ -414,7 +414,7 @@ impl Pipeline<'_> {
             self.log.extend(report.times());
             (module, report.total())
         };
-        let (mut graph, mut edits) = transform(self.backend.pipelined_units());
+        let (mut graph, mut edits) = transform(machine.units());
         if edits.count(Edit::LayersPipelined) > 0 {
             let plain = transform(1);
             let time = |graph| estimated(graph, &machine, without);

@@ -449,20 +449,21 @@ HEDDLE_FUNCTION int32_t heddle_wait(const heddle_env *env, int32_t other, uint64
   return heddle_unit_or(code);
 }
 
-/* The same of all blocks: lanes look at their signals side by side, and vote. */
-HEDDLE_FUNCTION int32_t heddle_wait_for_all(const heddle_env *env, int32_t workers, uint64_t epoch) {
+/* The same of the blocks from one to before another: lanes look at their signals side by side, and vote. */
+HEDDLE_FUNCTION int32_t heddle_wait_for(const heddle_env *env, int32_t from, int32_t to,
+                                        uint64_t epoch) {
   uint64_t begin = 0;
   for (uint32_t looks = 1;; looks++) {
     bool late = false;
-    for (int64_t other = heddle_lane; other < workers; other += heddle_lanes)
+    for (int64_t other = from + heddle_lane; other < to; other += heddle_lanes)
       late |= heddle_load_acquire(&env->units[other].signalled) < epoch;
     if (!heddle_unit_or(late)) return heddle_poll(env);
     int32_t code = 0;
     if (heddle_lane == 0) {
       code = heddle_awaited(env, looks, &begin);
       if (code) {
-        int32_t first = 0;
-        while (first + 1 < workers && heddle_load_acquire(&env->units[first].signalled) >= epoch) first++;
+        int32_t first = from;
+        while (first + 1 < to && heddle_load_acquire(&env->units[first].signalled) >= epoch) first++;
         heddle_waited(env, code, HEDDLE_WAITS_SIGNAL, first, 1, epoch);
       }
     }

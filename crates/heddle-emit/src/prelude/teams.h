@@ -1,4 +1,4 @@
-/* Forks. */
+/* Forks and teams. */
 
 /* Assigns units to the concurrent calls of a fork; `part` of `parts` is this call. The team is
  * `*workers` units from number `*first` on, and this is number `*worker` of them. Team and calls
@@ -24,4 +24,34 @@ HEDDLE_INLINE int32_t heddle_takes_part(int32_t worker, int32_t workers, int32_t
                                         int32_t parts) {
   int32_t first = 0;
   return heddle_part(&first, &worker, &workers, part, parts);
+}
+
+/* The first unit of a team, and the one behind its last: team `part` of `parts` of all units. With fewer units than teams, each is
+ * one unit, and a unit is several. */
+HEDDLE_INLINE int32_t heddle_team_first(int32_t workers, int32_t part, int32_t parts) {
+  return (int32_t)((int64_t)workers * part / parts);
+}
+HEDDLE_INLINE int32_t heddle_team_end(int32_t workers, int32_t part, int32_t parts) {
+  const int32_t first = heddle_team_first(workers, part, parts);
+  const int32_t end = heddle_team_first(workers, part + 1, parts);
+  return end > first ? end : first + 1;
+}
+
+/* True if this unit is one of that team. */
+HEDDLE_INLINE int32_t heddle_is_in_team(int32_t worker, int32_t workers, int32_t part,
+                                        int32_t parts) {
+  return worker >= heddle_team_first(workers, part, parts) &&
+         worker < heddle_team_end(workers, part, parts);
+}
+
+/* The first unit of the teams around those that this unit is in, and the one behind the last. */
+HEDDLE_INLINE int32_t heddle_near_first(int32_t worker, int32_t workers, int32_t parts) {
+  /* The first team that begins here; with more units than teams, the one that this unit is in. */
+  int32_t part = (int32_t)(((int64_t)worker * parts + workers - 1) / workers);
+  if (part == parts || heddle_team_first(workers, part, parts) > worker) part--;
+  return heddle_team_first(workers, part > 0 ? part - 1 : 0, parts);
+}
+HEDDLE_INLINE int32_t heddle_near_end(int32_t worker, int32_t workers, int32_t parts) {
+  const int32_t part = (int32_t)(((int64_t)(worker + 1) * parts - 1) / workers);
+  return heddle_team_end(workers, part + 1 < parts ? part + 1 : part, parts);
 }

@@ -31,6 +31,7 @@ mod simulated_sanitized;
 mod snapshots;
 mod split;
 mod stops;
+mod teams;
 mod warnings;
 mod weights;
 

@@ -2,11 +2,14 @@
 
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::lanes::{PRODUCTS, rows};
+use crate::teams::{layers, on_teams};
+use heddle_machine::Machine;
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{
     BuildError, BuildOptions, Grid, Input, Language, RunError, RunOptions, Sanitizer, Source,
     Standalone,
 };
+use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Lanes, Tile};
 
 const GRID: Grid = Grid {
@@ -129,6 +132,38 @@ fn lanes_of_a_point_are_clean() {
             matches!(&found, RunError::Sanitized { finding, .. } if *finding == "data race");
         assert!(is_race, "{what}: {found:?}");
     }
+}
+
+/// Teams hand values to their neighbours. Where a unit waits for itself alone, there is a race.
+#[test]
+fn teams_are_clean() {
+    let grid = Grid { blocks: 4, ..GRID };
+    let machine = Machine::h100().with_grid(4, GRID.threads as usize);
+    let (module, inputs) = drawn("layers", &layers(2, 6, 3), 1, 7);
+    let schedule = |program: &mut UProgram| on_teams(program, &machine);
+    let case = Case::on_gpu("layers", module, &inputs, &machine, &schedule);
+    let mut case = case.expect("it is compiled");
+    let Some(program) = build(&case.source, Sanitizer::Thread) else {
+        return;
+    };
+    let runs = |program: &Standalone, case: &Case| {
+        let inputs = case.inputs().into_iter();
+        program.run_grid(inputs, &case.sizes, grid, &RunOptions::default())
+    };
+    let outputs = runs(&program, &case).unwrap_or_else(|error| panic!("{error}"));
+    for (i, output) in outputs.iter().enumerate() {
+        case.compare(i, &output.dims, &output.data, "layers");
+    }
+    for (border, own) in [("first", "worker"), ("end", "worker + 1")] {
+        let waits = format!("= heddle_near_{border}(worker, workers, 2)");
+        assert!(case.source.text.contains(&waits), "{}", case.source.text);
+        case.source.text = case.source.text.replace(&waits, &format!("= {own}"));
+    }
+    let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
+    let found = (0..20).find_map(|_| runs(&program, &case).err());
+    let is_race =
+        matches!(&found, Some(RunError::Sanitized { finding, .. }) if *finding == "data race");
+    assert!(is_race, "{found:?}");
 }
 
 /// Each lane reads what all others wrote.

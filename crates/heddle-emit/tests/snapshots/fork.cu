@@ -127,7 +127,7 @@ HEDDLE_MAIN {
     }
     epoch++;
     heddle_signal(env, worker, epoch);
-    if (worker == 0 % workers) HEDDLE_TRY(heddle_wait_for_all(env, workers, epoch));
+    if (worker == 0 % workers) { const int32_t from = 0, to = workers; HEDDLE_TRY(heddle_wait_for(env, from, to, epoch)); }
     HEDDLE_RUN(op1(env, worker, workers, b2, b4, b5, v0, v3));
   } else {
     {

@@ -1,7 +1,7 @@
 //! Estimates of what instructions cost, to decide which transformations pay.
 
 use heddle_ir::{Dim, Function, InstData, Op, Type, Value};
-use heddle_machine::{Machine, Scalar};
+use heddle_machine::{Machine, Scalar, SharedBy};
 
 /// Assumed value of a dynamic size.
 pub const UNKNOWN_SIZE: f64 = 32.0;
@@ -52,13 +52,15 @@ pub struct CostModel {
     pub unknown: f64,
     /// Units that may work on different layers of a stack at the same time; 1: none.
     pub units: usize,
+    /// True if several units work on a layer together, as a team: its weights lie in a memory that all units share.
+    pub teams: bool,
     /// Units that early work of a recursion may be streamed over, beside its levels: all of the
     /// machine; 1: it is not streamed.
     pub streamed: usize,
     /// Columns of a product that are not worth another unit: those of a kernel's tile, or enough
     /// for a unit's lanes at the assumed number of rows.
     pub tile: f64,
-    /// Bytes of a layer's weights that stay near one unit from step to step.
+    /// Bytes of a layer's weights that stay near the units that work on it from step to step.
     pub near: f64,
     /// Bytes of weights that stay in the memories near all units from call to call.
     pub near_all: f64,
@@ -87,9 +89,13 @@ impl CostModel {
             chunk: CHUNK * machine.whole_bytes(cache),
             unknown: UNKNOWN_SIZE,
             units: 1,
+            teams: near.shared_by == SharedBy::All && units > FEW_UNITS,
             streamed: if units > FEW_UNITS { units } else { 1 },
             tile: tile(machine),
-            near: MOST_NEAR.min(NEAR * machine.whole_bytes(near) / units as f64),
+            near: match near.shared_by {
+                SharedBy::All => NEAR * machine.whole_bytes(near),
+                _ => MOST_NEAR.min(NEAR * machine.whole_bytes(near) / units as f64),
+            },
             near_all: machine.whole_bytes(near),
             near_rate: STREAMING * machine.whole_rate(near),
             frames: None,

@@ -14,6 +14,7 @@ fn figures_follow_from_the_machine() {
         chunk: (4 << 20) as f64,
         unknown: 32.0,
         units: 1,
+        teams: false,
         streamed: 1,
         tile: 16.0,
         near: (256 << 10) as f64,
@@ -35,6 +36,15 @@ fn figures_follow_from_the_machine() {
     );
     assert_eq!((many.streamed, many.tile), (64, expected.tile));
     assert!(many.weights < 8.0 * expected.weights && many.level > 10.0 * expected.level);
+}
+
+#[test]
+fn teams_share_the_memory_of_weights() {
+    let of = |name| CostModel::of(&Machine::named(name).expect("a machine"));
+    assert!(of("h100").teams && of("h100").near > 1e7);
+    for name in ["host:3", "reference:64", "mi300x", "bsp-tiles"] {
+        assert!(!of(name).teams, "{name}");
+    }
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn fused(
     }
     Some(Operator {
         axes,
+        team: None,
         share,
         lanes: Lanes::Apart,
         grow,

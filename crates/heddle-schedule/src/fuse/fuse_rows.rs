@@ -164,6 +164,7 @@ fn of_rows(
     }
     let op = Operator {
         axes: rows.clone(),
+        team: None,
         share,
         lanes: Lanes::Apart,
         grow: last.grow,

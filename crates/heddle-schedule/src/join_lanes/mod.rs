@@ -360,7 +360,10 @@ fn rows(program: &UProgram, chain: &Chain) -> Option<Vec<(Buffer, usize)>> {
 fn share_of(program: &UProgram, machine: &Machine, op: &Operator, axis: usize) -> (f64, f64) {
     let size = estimate(program, op.axes[axis].1);
     let splits = op.share.splits().iter();
-    let mut splits = splits.zip(op.share.sides(machine.units()));
+    let units = op
+        .team
+        .map_or(machine.units(), |team| team.units(machine.units()).len());
+    let mut splits = splits.zip(op.share.sides(units));
     let Some((split, units)) = splits.find(|(split, _)| split.axis == axis) else {
         return (size, 1.0);
     };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::effects::Touched;
 use crate::memo::Access;
 use crate::partition::Partition;
-use heddle_uprogram::program::{Buffer, Sync, Units};
+use heddle_uprogram::program::{Buffer, Sync, Team, Units};
 
 /// State of the walk at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +24,8 @@ pub(crate) struct Pending {
     /// Its partition; `None` if unknown.
     partition: Option<Rc<Partition>>,
     write: bool,
-    /// Units for which the access happens before what they do next.
-    known: BTreeSet<u32>,
+    /// Single units and teams for which the access happens before what they do next.
+    known: BTreeSet<Units>,
     /// True if other lanes of the same unit have not synchronised with it.
     lanes: bool,
 }
@@ -39,9 +39,9 @@ impl State {
             olds.map(move |old| (old, new))
         });
         for (old, new) in pairs.filter(|(old, new)| old.write || new.write) {
-            match new.partition.as_deref() {
-                Some(Partition::One(unit)) if old.known.contains(unit) => {}
-                _ if old.partition.is_some() && old.partition == new.partition => {
+            match units(&new.partition) {
+                Some(units) if old.known.contains(&units) => {}
+                _ if is_known(&old.partition) && old.partition == new.partition => {
                     local |= old.lanes
                 }
                 _ => crossing.push((old, new)),
@@ -51,10 +51,10 @@ impl State {
             return local.then_some(Sync::Unit);
         }
         let from = signallers(crossing.iter().map(|(old, _)| *old));
-        let mut listeners = crossing.iter().map(|(_, new)| one_unit(&new.partition));
-        let one = listeners.next().flatten();
-        let to = match one {
-            Some(unit) if listeners.all(|u| u == one) => Units::One(unit),
+        let mut listeners = crossing.iter().map(|(_, new)| units(&new.partition));
+        let first = listeners.next().flatten();
+        let to = match first {
+            Some(units) if listeners.all(|u| u == first) => units,
             _ => Units::All,
         };
         Some(Sync::Wait { from, to })
@@ -110,7 +110,9 @@ impl State {
                 continue;
             }
             for mut pending in std::mem::take(list) {
-                pending.partition = pending.partition.filter(|p| !is_stale(p));
+                if let Some(stale) = pending.partition.take_if(|p| is_stale(p)) {
+                    pending.partition = stale.without_sizes().map(Rc::new);
+                }
                 add(list, pending);
             }
         }
@@ -174,35 +176,52 @@ impl State {
 impl Pending {
     /// Applies a synchronisation; false if the access is now visible to all units.
     fn survives(&mut self, sync: Sync) -> bool {
+        let own = units(&self.partition);
         let Sync::Wait { from, to } = sync else {
             self.lanes = false;
+            if let Sync::Near(of) = sync {
+                self.become_near(of);
+            }
             return true;
         };
-        if from == Units::All || to == Units::All {
+        let is_own_team = matches!(from, Units::Team(_)) && own == Some(from);
+        if from == Units::All || to == Units::All || is_own_team {
             self.lanes = false;
         }
         let signalled = match from {
             Units::All => true,
-            Units::One(unit) => {
-                one_unit(&self.partition) == Some(unit) || self.known.contains(&unit)
-            }
+            units => own == Some(units) || self.known.contains(&units),
         };
         match to {
             Units::All => !signalled,
-            Units::One(unit) => {
+            units => {
                 if signalled {
-                    self.known.insert(unit);
+                    self.known.insert(units);
                 }
                 true
             }
         }
     }
+
+    /// The teams around those that made the access or know of it learn of it.
+    fn become_near(&mut self, of: u32) {
+        let own = units(&self.partition);
+        let knew: Vec<Units> = self.known.iter().copied().chain(own).collect();
+        for index in 0..of {
+            let team = Team { index, of };
+            let is_near =
+                |units: &Units| matches!(units, Units::Team(other) if team.is_near(*other));
+            if knew.iter().any(is_near) {
+                self.known.insert(Units::Team(team));
+            }
+        }
+    }
 }
 
-/// A unit that all these accesses are visible to, or all units.
+/// Single units or a team that all these accesses are visible to, or all units.
 fn signallers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
     let mut signallers = pending.map(|old| {
-        let own = one_unit(&old.partition);
+        let own = units(&old.partition);
         old.known
             .iter()
             .copied()
@@ -211,15 +230,17 @@ fn signallers<'a>(pending: impl Iterator<Item = &'a Pending>) -> Units {
     });
     let first = signallers.next().unwrap_or_default();
     let common = signallers.fold(first, |a, b| &a & &b);
-    common.first().map_or(Units::All, |&unit| Units::One(unit))
+    common.first().copied().unwrap_or(Units::All)
 }
 
-/// The unit that makes the whole access, if there is one.
-fn one_unit(partition: &Option<Rc<Partition>>) -> Option<u32> {
-    match partition.as_deref() {
-        Some(Partition::One(unit)) => Some(*unit),
-        _ => None,
-    }
+/// The unit or team that makes the whole access, if there is one.
+fn units(partition: &Option<Rc<Partition>>) -> Option<Units> {
+    partition.as_deref().and_then(Partition::units)
+}
+
+/// True if it is known which unit touches an element.
+fn is_known(partition: &Option<Rc<Partition>>) -> bool {
+    partition.as_deref().is_some_and(Partition::is_known)
 }
 
 /// Adds an access to those of the same buffer. Equal accesses merge, visible to the units that both

@@ -172,6 +172,7 @@ impl Walk<'_> {
                     from: other_from,
                     to: other_to,
                 }) = self.state.needed(&next)
+                && !are_apart((from, to), (other_from, other_to))
             {
                 from = if from == other_from { from } else { Units::All };
                 to = if to == other_to { to } else { Units::All };
@@ -185,4 +186,10 @@ impl Walk<'_> {
         out.push(Stmt::Sync(sync));
         self.state.sync(sync);
     }
+}
+
+/// Do two synchronisations concern different teams? Together they would make all units wait.
+fn are_apart(a: (Units, Units), b: (Units, Units)) -> bool {
+    let is_team = |units: Units| matches!(units, Units::Team(_));
+    a != b && [a.0, a.1, b.0, b.1].into_iter().any(is_team)
 }

@@ -185,6 +185,7 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
     };
     let buffer = program.buffers.push(buffer);
     let id = program.operators.push(Operator {
+        team: None,
         share: Share::Split(Split::whole(0, axes[0].1)),
         lanes: Lanes::Apart,
         axes,

@@ -209,6 +209,7 @@ impl PackOnce {
         };
         let id = program.operators.push(Operator {
             axes: vec![(panel, panels), (row, rows), (column, width)],
+            team: None,
             share: Share::Split(Split::whole(0, panels)),
             lanes: Lanes::Apart,
             grow: None,

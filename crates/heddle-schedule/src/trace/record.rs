@@ -104,6 +104,7 @@ impl Recorder<'_> {
         let store = Store { buffer, offset };
         Stmt::Run(self.program.operators.push(Operator {
             axes: vec![],
+            team: None,
             share: Share::One(0),
             lanes: Lanes::Apart,
             grow: None,

@@ -19,6 +19,7 @@ mod rows;
 mod select_kernels;
 mod split;
 mod sync;
+mod teams;
 mod text;
 mod trace;
 mod verify;

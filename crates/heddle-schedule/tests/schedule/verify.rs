@@ -4,7 +4,7 @@ use crate::common::lowered;
 use heddle_gen::Config;
 use heddle_machine::{Machine, Pieces};
 use heddle_schedule::{place_syncs, schedule};
-use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Units};
+use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Team, Units};
 use heddle_uprogram::text::parse;
 use heddle_uprogram::{UProgram, verify_schedule};
 
@@ -16,15 +16,17 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("order", include_str!("../programs/order.heddle")),
     ("recursion", include_str!("../programs/recursion.heddle")),
     ("forks", include_str!("../programs/forks.heddle")),
+    ("teams", include_str!("../programs/teams.heddle")),
 ];
 
 /// A processor, one on which synchronising costs nothing, so that everything is split, one where
-/// all is in pieces that can be, and a machine whose units have lanes.
-fn machines() -> [Machine; 4] {
+/// all is in pieces that can be, a machine whose units have lanes, and a part of a GPU.
+fn machines() -> [Machine; 5] {
     let mut lanes = Machine::reference_host(16);
     lanes.syncs.lanes_ns = Some(5.0);
     let eager = Machine::reference_host(4).with_barrier_ns(0.0);
-    [Machine::reference_host(2), eager, in_pieces(), lanes]
+    let gpu = Machine::h100().with_grid(12, 64);
+    [Machine::reference_host(2), eager, in_pieces(), lanes, gpu]
 }
 
 fn in_pieces() -> Machine {
@@ -98,6 +100,11 @@ fn each_sync(name: &str, program: &UProgram, machine: &Machine) -> usize {
             return count;
         };
         let mut weaker = vec![None];
+        if let Sync::Near(of) = sync {
+            let team = |index| Units::Team(Team { index, of });
+            let [from, to] = [team(0), team(1)];
+            weaker.extend([Some(Sync::Unit), Some(Sync::Wait { from, to })]);
+        }
         if let Sync::Wait { from, to } = sync {
             weaker.push(Some(Sync::Unit));
             if from == Units::All {

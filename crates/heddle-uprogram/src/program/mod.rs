@@ -37,7 +37,7 @@ use crate::expr::{Expr, ExprId, Pool};
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
 pub use operator::{
-    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Tile,
+    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Team, Tile,
 };
 pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 

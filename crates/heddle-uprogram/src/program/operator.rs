@@ -1,5 +1,7 @@
 //! uOperators: iteration spaces, the computation at each point, and their partition among units.
 
+use std::ops::Range;
+
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
@@ -15,7 +17,9 @@ pub struct Operator {
     /// The parallel axes, outermost first, with their sizes. Any order of points gives the same
     /// result.
     pub axes: Vec<(Local, ExprId)>,
-    /// The partition of points among units.
+    /// The units that run it, which are all units of its share; `None`: all units of the program, or of the call's team.
+    pub team: Option<Team>,
+    /// The partition of points among those units.
     pub share: Share,
     /// The lanes of a unit that work on a point.
     pub lanes: Lanes,
@@ -26,6 +30,41 @@ pub struct Operator {
     pub body: Body,
     /// The name of the model's node.
     pub name: String,
+}
+
+/// Part `index` of all units, divided into `of` parts of neighbours that are as equal as can be. With fewer units than parts,
+/// each part is one unit, and a unit may be several.
+///
+/// Layers of a stack that work on different steps at the same time are on a team each (Cocktailer §4.3 forks calls likewise;
+/// here the statements stay where they are, and all units execute the control flow around them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Team {
+    /// The number of the part.
+    pub index: u32,
+    /// The number of parts, at least 1.
+    pub of: u32,
+}
+
+impl Team {
+    /// The most parts.
+    pub const MOST: u32 = 1024;
+
+    /// True if there is such a part.
+    pub fn is_sound(self) -> bool {
+        self.index < self.of && self.of <= Self::MOST
+    }
+
+    /// Its units, of so many.
+    pub fn units(self, all: usize) -> Range<usize> {
+        let border = |part: u32| all * part as usize / self.of as usize;
+        let first = border(self.index);
+        first..border(self.index + 1).max(first + 1)
+    }
+
+    /// True if one of two parts of the same division follows the other, or both are the same.
+    pub fn is_near(self, other: Team) -> bool {
+        self.of == other.of && self.index.abs_diff(other.index) <= 1
+    }
 }
 
 /// The lanes of a unit that work on a point together. They divide what is reduced, and combine what each has found in a fixed

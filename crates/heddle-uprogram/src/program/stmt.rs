@@ -2,6 +2,7 @@
 
 use crate::expr::ExprId;
 use crate::ids::{Buffer, CallId, Local, OperatorId};
+use crate::program::Team;
 
 /// A statement that every unit executes.
 #[derive(Clone, Debug)]
@@ -65,18 +66,23 @@ pub enum Sync {
         /// The waiting units.
         to: Units,
     },
+    /// Units wait for those of their own team and of its neighbours, where all units are so many teams: what each of those did
+    /// before happens before what they do next. Layers of a stack, each on its team, hand values to the next one so.
+    Near(u32),
     /// The number of units may change here: units leave or join, all meet if so, and all are numbered anew. Otherwise
     /// nobody waits. It is the first statement of a loop of the main program, outside of other loops.
     Resize,
 }
 
 /// A set of units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Units {
     /// All of them.
     All,
     /// The unit of this number, modulo the number of units.
     One(u32),
+    /// Those of a team.
+    Team(Team),
 }
 
 impl Sync {

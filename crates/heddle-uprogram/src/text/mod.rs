@@ -10,7 +10,7 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share ["lanes" lanes] ["grow" expr] "{" body "}" candidate*
+//!           | "operator" OPERATOR STRING axes share [team] ["lanes" lanes] ["grow" expr] "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
@@ -19,6 +19,7 @@
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
+//! team      = "team" INT "of" INT                                                  numbered from 0
 //! split     = LOCAL ["block" expr] ["grain" INT] ["pieces" INT]
 //! lanes     = "warp" INT | "unit" INT                lanes of a warp on a point, points of a unit's lanes
 //! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER         in nanoseconds
@@ -37,7 +38,7 @@
 //!           | "loop" LOCAL ["trip" expr] ["while" LOCAL] STRING block
 //!           | "if" expr block ["else" block]
 //!           | call | "fork" "{" call* "}" | "check" expr "," expr "," expr STRING
-//!           | "sync" ("lanes" | "resize" | units "->" units)                                  units: "all" | INT
+//!           | "sync" ("lanes" | "resize" | "near" INT | units "->" units)     units: "all" | INT | team
 //! call      = "call" PROC "(" [arg {"," arg}] ")" STRING
 //! arg       = LOCAL "=" expr | BUFFER "=" BUFFER
 //!

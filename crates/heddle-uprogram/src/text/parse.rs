@@ -11,7 +11,7 @@ use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Call, CallId, Lanes, Local, LocalData, LocalKind, Operator,
-    OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, Tile, UProgram, Units,
+    OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, Team, Tile, UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -300,6 +300,7 @@ impl Parser<'_, '_> {
         let name = self.c.string()?;
         let axes = self.axes()?;
         let share = self.share(&axes)?;
+        let team = self.c.eat_word("team")?.then(|| self.team()).transpose()?;
         let lanes = match self.c.eat_word("lanes")? {
             false => Lanes::Apart,
             true => match self.c.word("which lanes, `warp`, `unit` or `tile`")? {
@@ -322,6 +323,7 @@ impl Parser<'_, '_> {
         }
         let operator = self.program.operators.push(Operator {
             axes,
+            team,
             share,
             lanes,
             grow,
@@ -436,6 +438,7 @@ impl Parser<'_, '_> {
             }
             "sync" if self.c.eat_word("lanes")? => Stmt::Sync(Sync::Unit),
             "sync" if self.c.eat_word("resize")? => Stmt::Sync(Sync::Resize),
+            "sync" if self.c.eat_word("near")? => Stmt::Sync(Sync::Near(self.c.number()?)),
             "sync" => {
                 let from = self.units()?;
                 self.c.expect("->")?;
@@ -447,10 +450,21 @@ impl Parser<'_, '_> {
     }
 
     fn units(&mut self) -> Result<Units> {
-        match self.c.eat_word("all")? {
-            true => Ok(Units::All),
+        if self.c.eat_word("all")? {
+            return Ok(Units::All);
+        }
+        match self.c.eat_word("team")? {
+            true => self.team().map(Units::Team),
             false => Ok(Units::One(self.c.number()?)),
         }
+    }
+
+    /// After `team`.
+    fn team(&mut self) -> Result<Team> {
+        let index = self.c.number()?;
+        self.c.expect_word("of")?;
+        let of = self.c.number()?;
+        Ok(Team { index, of })
     }
 
     /// After `call`.

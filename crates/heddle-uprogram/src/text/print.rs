@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferKind, CallId, Lanes, Local, LocalKind, Operator, OperatorId, Port, Procedure,
-    ProcedureId, Size, Stmt, Sync, UProgram, Units,
+    ProcedureId, Size, Stmt, Sync, Team, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -162,6 +162,9 @@ impl Printer<'_, '_, '_> {
         self.out.push(' ');
         self.axes(&op.axes);
         self.share(op, op.share);
+        if let Some(Team { index, of }) = op.team {
+            self.put(format_args!(" team {index} of {of}"));
+        }
         match op.lanes {
             Lanes::Apart => {}
             Lanes::Warp(lanes) => self.put(format_args!(" lanes warp {lanes}")),
@@ -300,6 +303,7 @@ impl Printer<'_, '_, '_> {
             }
             Stmt::Sync(Sync::Unit) => self.out.push_str("sync lanes"),
             Stmt::Sync(Sync::Resize) => self.out.push_str("sync resize"),
+            Stmt::Sync(Sync::Near(of)) => self.put(format_args!("sync near {of}")),
             Stmt::Sync(Sync::Wait { from, to }) => {
                 self.put(format_args!("sync {} -> {}", units(*from), units(*to)));
             }
@@ -391,6 +395,7 @@ fn units(units: Units) -> String {
     match units {
         Units::All => "all".into(),
         Units::One(unit) => unit.to_string(),
+        Units::Team(Team { index, of }) => format!("team {index} of {of}"),
     }
 }
 

@@ -8,7 +8,7 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Grid, Local, Operator, Share, Split, UProgram};
+use crate::program::{Grid, Local, Operator, Share, Split, Team, UProgram, Units};
 
 /// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,11 +38,31 @@ pub enum Owner {
         /// Units across the second axis.
         across: u32,
     },
+    /// A unit of this team, which is the owner among the team's units.
+    Member(Team, Box<Owner>),
 }
 
 impl Owner {
     /// The owner of the elements at this offset.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
+        let owner = Self::among_all(program, op, offset);
+        match op.team {
+            Some(team) => Owner::Member(team, Box::new(owner)),
+            None => owner,
+        }
+    }
+
+    /// The units that make the whole access, if they are some known ones.
+    pub fn units(&self) -> Option<Units> {
+        match self {
+            Owner::One(unit) => Some(Units::One(*unit)),
+            Owner::Member(team, _) => Some(Units::Team(*team)),
+            Owner::Any | Owner::Place { .. } | Owner::Grid { .. } => None,
+        }
+    }
+
+    /// The owner among the units that run the operator.
+    fn among_all(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
         match op.share {
             Share::One(unit) => Owner::One(unit),
             Share::Split(split) if split.piece.is_some() => Owner::Any,
@@ -91,6 +111,9 @@ impl Owner {
                 let mut pairs = places.iter().zip(other.iter());
                 across == other_across && pairs.all(|(a, b)| a.is_same(b))
             }
+            (Owner::Member(team, owner), Owner::Member(other_team, other)) => {
+                team == other_team && owner.is_same(other)
+            }
             _ => false,
         }
     }
@@ -108,6 +131,7 @@ impl Owner {
                 let places = places.iter();
                 variables.extend(places.flat_map(|p| p.variables(program)));
             }
+            Owner::Member(_, owner) => variables = owner.variables(program),
         }
         variables
     }

@@ -37,7 +37,7 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Lanes, Local, LocalKind, Operator,
-    Port, ProcedureId, Share, Stmt, Sync, Tile, UProgram, for_each_stmt,
+    Port, ProcedureId, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -123,6 +123,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let site = Site::new(program, &axes);
         let mut candidates = program.candidates.get(&id).into_iter().flatten();
         let shared = share(program, op, op.share)
+            .and_then(|()| team(op))
             .and_then(|()| candidates.try_for_each(|c| candidate(program, op, c)));
         let mut sizes = op.axes.iter().map(|a| a.1).chain(op.grow);
         let sizes = sizes.try_for_each(|e| size(program, e));
@@ -198,6 +199,32 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
             "its grid needs two whole axes and a unit across",
         )),
         _ => Ok(()),
+    }
+}
+
+/// A team is one of its division, and its units take no pieces of each other's shares: units outside of it count none.
+fn team(op: &Operator) -> Checked {
+    match op.team {
+        Some(team) if !team.is_sound() => Err(Fault::Rule("it has no such team")),
+        Some(_) if op.share.is_in_pieces() => Err(Fault::Rule("a team's shares are not in pieces")),
+        _ => Ok(()),
+    }
+}
+
+/// The teams that a synchronisation names are some of their division.
+fn sync(sync: Sync) -> Checked {
+    let is_sound = |units: Units| match units {
+        Units::Team(team) => team.is_sound(),
+        Units::All | Units::One(_) => true,
+    };
+    let sound = match sync {
+        Sync::Wait { from, to } => is_sound(from) && is_sound(to),
+        Sync::Near(of) => (Team { index: 0, of }).is_sound(),
+        Sync::Unit | Sync::Resize => true,
+    };
+    match sound {
+        true => Ok(()),
+        false => Err(Fault::Rule("a synchronisation names no such team")),
     }
 }
 
@@ -440,7 +467,7 @@ fn stmt(program: &UProgram, stmt: &Stmt, seen: &mut BTreeSet<CallId>) -> Checked
             let mut sizes = sizes.iter();
             sizes.try_for_each(|&e| typed(program, "a size", e, DType::I64))
         }
-        Stmt::Sync(_) => Ok(()),
+        Stmt::Sync(found) => sync(*found),
     }
 }
 

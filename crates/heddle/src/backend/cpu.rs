@@ -69,10 +69,6 @@ impl Backend for Cpu {
         Some(Box::new(profiler))
     }
 
-    fn pipelined_units(&self) -> usize {
-        self.machine.units()
-    }
-
     fn single(&self) -> Option<Box<dyn Backend>> {
         let single = Self {
             machine: Machine::host(1),

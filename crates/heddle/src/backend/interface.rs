@@ -65,11 +65,6 @@ pub(crate) trait Backend: Debug + Sync {
         None
     }
 
-    /// Units that layers may be pipelined over. The gain was measured on processors only.
-    fn pipelined_units(&self) -> usize {
-        1
-    }
-
     /// The same device with a single worker, if it has several to choose from.
     fn single(&self) -> Option<Box<dyn Backend>> {
         None

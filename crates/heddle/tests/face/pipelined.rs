@@ -1,8 +1,8 @@
 //! Stacked recurrent layers that are so small that each is left to one unit work on different chunks of steps; large ones do not.
 
 use heddle::{
-    CompileOptions, Device, Emit, Inputs, Machine, Model, Program, RunOptions, Target, Tensor,
-    Value, compile, emit,
+    CompileOptions, Device, Emit, Grid, Inputs, Machine, Model, Program, RunOptions, Target,
+    Tensor, Value, compile, emit,
 };
 
 /// Four layers of `tanh(x W + h U)`.
@@ -101,18 +101,58 @@ fn results_are_the_interpreters() {
             ..options(1)
         };
         let oracle = compile(&model, &oracle).unwrap();
-        for threads in [1, 2, 5] {
-            let compiled = compile(&model, &options(threads)).unwrap();
+        // Eight blocks are four teams of two, and six are none.
+        let simulated = [8, 6].map(|blocks| CompileOptions {
+            device: Device::Sim,
+            grid: Grid {
+                blocks,
+                threads: 32,
+                ..Default::default()
+            },
+            verify: true,
+            ..Default::default()
+        });
+        let workers = [1, 2, 5].map(options);
+        for (k, options) in workers.into_iter().chain(simulated).enumerate() {
+            let compiled = compile(&model, &options).unwrap();
             for &steps in lengths {
                 let (want, found) = (outputs(&oracle, steps), outputs(&compiled, steps));
                 for (want, found) in want.iter().zip(&found) {
                     assert_eq!(want.len(), found.len());
                     let mut both = want.iter().zip(found);
                     let close = both.all(|(a, b)| (a - b).abs() < 1e-5);
-                    assert!(close, "{steps} steps, {threads} threads");
+                    assert!(close, "{steps} steps, device {k}");
                 }
             }
         }
+    }
+}
+
+/// A GPU's blocks are as many teams as there are layers. In the loop over steps each waits for its neighbours, and none for all.
+#[test]
+fn layers_of_a_gpu_are_on_teams() {
+    let options = CompileOptions {
+        machine: Some(Machine::named("h100").unwrap()),
+        ..options(2)
+    };
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    for steps in ["100", "n"] {
+        let dump = emit(&stack(256, steps), &options, Target::Cuda, Emit::Schedule);
+        let text = dump.unwrap().to_string();
+        let is_near = |line: &&str| line.trim_start() == "wait  each of 4 teams for its neighbours";
+        let mut loop_on_teams = text.lines().skip_while(|line| !is_near(line));
+        let inside = depth(loop_on_teams.next().unwrap_or_else(|| panic!("{text}")));
+        let body: Vec<&str> = loop_on_teams
+            .take_while(|line| depth(line) >= inside)
+            .collect();
+        assert!(
+            body.iter().any(|line| line.contains("team 3 of 4")),
+            "{text}"
+        );
+        assert!(
+            !body.iter().any(|line| line.contains("all for all")),
+            "{text}"
+        );
     }
 }
 

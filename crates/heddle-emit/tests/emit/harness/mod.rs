@@ -252,8 +252,19 @@ impl Case {
                 heddle_schedule::join_lanes_of(program, &machine, id, lanes);
             }
         };
+        Self::on_gpu(name, module, inputs, &machine, &schedule)
+    }
+
+    /// The program written in CUDA, scheduled for this machine by `schedule`.
+    pub fn on_gpu(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        machine: &Machine,
+        schedule: &dyn Fn(&mut UProgram),
+    ) -> Result<Case, String> {
         let form = (&heddle_emit::CUDA, false);
-        Self::written(name, module, inputs, &machine, &schedule, form)
+        Self::written(name, module, inputs, machine, schedule, form)
     }
 
     fn written(

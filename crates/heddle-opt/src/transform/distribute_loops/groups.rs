@@ -12,6 +12,9 @@ use crate::transform::cost::CostModel;
 /// the rest.
 const WORTH: f64 = 0.8;
 
+/// Synchronisations of a layer in a step where a team works on it: before its products, and after them.
+const SYNCS: f64 = 2.0;
+
 /// Assumed minimum number of chunks with a dynamic trip count.
 const CHUNKS: f64 = 4.0;
 
@@ -26,7 +29,7 @@ pub struct Groups {
 /// Groups of stages, if a pipeline may pay: each layer's weights stay near its unit, and the groups
 /// are balanced. `trips`: estimated trip count.
 pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option<Groups> {
-    let (work, weights) = stages(body, plan, costs);
+    let (mut work, weights) = stages(body, plan, costs);
     if body.parts.cond.is_some() || weights.iter().any(|w| *w > costs.near) {
         return None;
     }
@@ -34,15 +37,26 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
         .parts
         .trip
         .is_some_and(|t| body.func.constant(t).is_some());
-    let all: f64 = work.iter().sum();
+    if costs.teams {
+        // Weights come from the memory that all share, in each step.
+        let both = work.iter_mut().zip(&weights);
+        both.for_each(|(work, bytes)| *work += bytes / costs.near_rate);
+    }
+    // What a layer takes besides its work.
+    let sync = if costs.teams { SYNCS * costs.step } else { 0.0 };
+    let layers = |group: &Range<usize>| {
+        let layers = work[group.clone()].iter().filter(|w| **w > 0.0);
+        layers.count()
+    };
+    let all = work.iter().sum::<f64>() + sync * layers(&(0..work.len())) as f64;
     let trips = match exact {
         true => trips,
         false => trips.max(CHUNKS * PADDED as f64),
     };
-    let sizes = if exact {
-        PADDED / 2..=PADDED
-    } else {
-        PADDED..=PADDED
+    let sizes = match exact {
+        _ if costs.teams => 1..=PADDED,
+        true => PADDED / 2..=PADDED,
+        false => PADDED..=PADDED,
     };
     // A chunk's overhead is about one iteration.
     let chunked = |Groups { stages, size }: &Groups| {
@@ -50,12 +64,19 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
         chunks * (*size + 1) as f64
     };
     let time = |groups: &Groups| {
-        let works = groups.stages.iter();
-        let works = works.map(|g| work[g.clone()].iter().sum::<f64>());
-        works.fold(0.0, f64::max) * chunked(groups)
+        // Rates are those of all units, of which a team has a part.
+        let slower = if costs.teams {
+            groups.stages.len() as f64
+        } else {
+            1.0
+        };
+        let step = |g: &Range<usize>| {
+            slower * work[g.clone()].iter().sum::<f64>() + sync * layers(g) as f64
+        };
+        groups.stages.iter().map(step).fold(0.0, f64::max) * chunked(groups)
     };
-    let layers = work.iter().filter(|w| **w > 0.0).count();
-    let candidates = (2..=costs.units.min(layers)).flat_map(|count| {
+    let most = costs.units.min(layers(&(0..work.len())));
+    let candidates = (2..=most).flat_map(|count| {
         let stages = cut(&work, count);
         sizes.clone().map(move |size| Groups {
             stages: stages.clone(),

@@ -120,13 +120,13 @@ impl Distribution<'_> {
     ) -> std::result::Result<(), Stop> {
         let parts = &body.parts;
         let first = rebuild.all(&parts.inits);
-        if parts.cond.is_some() {
+        if parts.cond.is_some() && plan.pays {
             let results = self.until(rebuild, body, plan, &first)?;
             finish(rebuild, body, results);
             return Ok(());
         }
-        let trip = parts.trip.map(|v| rebuild.values[&v]);
-        let trip = trip.ok_or(Stop::Impossible)?;
+        let trip = parts.trip.filter(|_| parts.cond.is_none());
+        let trip = trip.map(|v| rebuild.values[&v]).ok_or(Stop::Impossible)?;
         let count = self.count(rebuild, trip)?;
         let whole = Span {
             body,
@@ -137,12 +137,17 @@ impl Distribution<'_> {
         if let Some(trips) = pipelined
             && let Some(groups) = groups(body, plan, trips, self.costs)
         {
+            // Teams take no longer for few iterations: each layer's step has its synchronisations in either form.
             let results = match whole.dim.as_const() {
+                _ if self.costs.teams => self.pipeline(rebuild, &whole, &groups, &first)?,
                 Some(_) => self.pipeline(rebuild, &whole, &groups, &first)?,
                 None => self.pipeline_if_long(rebuild, &whole, &groups, &first)?,
             };
             finish(rebuild, body, results);
             return Ok(());
+        }
+        if !plan.pays {
+            return Err(Stop::Impossible);
         }
         let results = self.together(rebuild, &whole, &first)?;
         finish(rebuild, body, results);

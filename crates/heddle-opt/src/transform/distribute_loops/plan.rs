@@ -33,6 +33,8 @@ pub struct Plan {
     pub contractions: usize,
     /// Bytes that one iteration adds to the arrays between stages.
     pub row: f64,
+    /// True if the loops pay one after the other; otherwise they may as a pipeline.
+    pub pays: bool,
 }
 
 /// Dependences of the body's values.
@@ -361,7 +363,11 @@ impl Planner<'_> {
         let row = self.row();
         let saved: f64 = self.roots.iter().map(|r| r.1).sum();
         let extra = loops.len().saturating_sub(1) as f64 * self.costs.step;
-        (saved > extra).then_some(Plan {
+        let pays = saved > extra;
+        // Teams work on all layers at the same time, and each step has the synchronisations of one.
+        let may_pipeline = self.costs.teams && self.costs.units > 1 && loops.len() > 1;
+        (pays || may_pipeline).then_some(Plan {
+            pays,
             stages: last.unwrap_or(0) + 1,
             contractions: self.roots.len(),
             modes: self.modes,

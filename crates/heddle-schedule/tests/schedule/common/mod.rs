@@ -31,6 +31,7 @@ pub fn shape(stmts: &[Stmt]) -> String {
         Stmt::Sync(Sync::ALL) => "s".into(),
         Stmt::Sync(Sync::Unit) => "u".into(),
         Stmt::Sync(Sync::Wait { .. }) => "w".into(),
+        Stmt::Sync(Sync::Near(_)) => "n".into(),
         Stmt::Sync(Sync::Resize) => String::new(),
         Stmt::Swap(..) => "x".into(),
         Stmt::Let(..) | Stmt::Check { .. } => String::new(),

@@ -8,9 +8,8 @@ use std::collections::{BTreeSet, HashSet};
 use self::graph::{Access, Graph, Kind, Node};
 use self::trace::Trace;
 use super::frames::Place;
-use super::owner::Owner;
 use super::{ScheduleError, buffer_name};
-use crate::program::UProgram;
+use crate::program::{UProgram, Units};
 
 /// Checks that conflicting accesses are ordered on every path.
 pub fn verify_paths(program: &UProgram, lanes: bool) -> Result<(), ScheduleError> {
@@ -61,17 +60,16 @@ impl Graph {
         access: &Access,
         lanes: bool,
     ) -> Result<(), ScheduleError> {
-        let unit = match access.owner {
-            Owner::One(unit) => Some(unit),
-            _ => None,
-        };
-        let known = unit.into_iter().collect::<BTreeSet<_>>();
+        let by = access.owner.units();
+        // Of a team, each unit sees its own part only.
+        let is_one = |units: &Units| matches!(units, Units::One(_));
+        let known: BTreeSet<_> = by.into_iter().filter(is_one).collect();
         let variables = access.owner.variables(program);
         let first = |&node: &usize| Trace {
             node,
             place: Place::Named(access.buffer),
             known: known.clone(),
-            unit,
+            by,
             lanes,
             visible: false,
             stale: false,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::graph::{Access, Graph, Kind};
-use crate::program::{Sync, UProgram, Units};
+use crate::program::{Sync, Team, UProgram, Units};
 use crate::verify::frames::Place;
 use crate::verify::owner::Owner;
 
@@ -13,9 +13,9 @@ use crate::verify::owner::Owner;
 pub(super) struct Trace {
     pub(super) node: usize,
     pub(super) place: Place,
-    pub(super) known: BTreeSet<u32>,
-    /// The unit of the access, if it is one.
-    pub(super) unit: Option<u32>,
+    pub(super) known: BTreeSet<Units>,
+    /// The unit or team that made the access, if it was one.
+    pub(super) by: Option<Units>,
     pub(super) lanes: bool,
     /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) visible: bool,
@@ -58,6 +58,7 @@ impl Graph {
             Kind::Join => {
                 trace.visible = false;
                 trace.renumbered = true;
+                trace.by = None;
                 trace.known.clear();
                 vec![trace.place]
             }
@@ -109,10 +110,10 @@ impl Graph {
 impl Trace {
     /// True if the later access is ordered after the followed one on every unit.
     pub(super) fn orders(&self, access: &Access, later: &Access) -> bool {
-        match later.owner {
-            Owner::One(unit) if self.renumbered => self.known.contains(&unit),
+        match later.owner.units() {
+            Some(units) if self.renumbered => self.known.contains(&units),
             _ if self.renumbered => false,
-            Owner::One(unit) if self.known.contains(&unit) => {
+            Some(units) if self.known.contains(&units) => {
                 !self.lanes || access.owner != later.owner
             }
             // Reused memory has other elements at its places.
@@ -130,25 +131,45 @@ impl Trace {
             }
             // Units meet only if their number changes.
             Sync::Resize => return false,
+            Sync::Near(of) => {
+                // All units signal.
+                self.lanes = false;
+                self.become_near(of);
+                return false;
+            }
             Sync::Wait { from, to } => (from, to),
         };
+        let is_own_team = |units| matches!(units, Units::Team(_)) && self.by == Some(units);
         // A signal and a wait synchronise the unit's lanes first.
-        if from == Units::All || to == Units::All {
+        if from == Units::All || to == Units::All || is_own_team(from) {
             self.lanes = false;
         }
         let signals = match from {
             Units::All => true,
-            Units::One(unit) => self.known.contains(&unit),
+            units => self.known.contains(&units) || is_own_team(units),
         };
         match to {
             Units::All => signals,
-            Units::One(unit) => {
+            units => {
                 if signals {
-                    self.known.insert(unit);
+                    self.known.insert(units);
                     // By way of another unit all its own lanes know.
-                    self.lanes &= self.unit != Some(unit);
+                    self.lanes &= self.by != Some(units);
                 }
                 false
+            }
+        }
+    }
+
+    /// Each team learns what itself and its neighbours made or knew.
+    fn become_near(&mut self, of: u32) {
+        let knew: Vec<Units> = self.known.iter().copied().chain(self.by).collect();
+        for index in 0..of {
+            let team = Team { index, of };
+            let is_near =
+                |units: &Units| matches!(units, Units::Team(other) if team.is_near(*other));
+            if knew.iter().any(is_near) {
+                self.known.insert(Units::Team(team));
             }
         }
     }

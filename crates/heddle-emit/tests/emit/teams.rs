@@ -1,0 +1,116 @@
+//! Layers on teams of units: any number of workers or blocks, fewer than teams among them, gives what the interpreter gives.
+
+use crate::harness::{Case, drawn};
+use heddle_machine::Machine;
+use heddle_runtime::{BuildOptions, Grid};
+use heddle_uprogram::UProgram;
+use heddle_uprogram::program::{OperatorId, Stmt, Team, for_each_stmt};
+
+/// Layers of which each works on what the one before left in the last step.
+pub fn layers(count: usize, trips: usize, inner: usize) -> String {
+    let list = |form: &dyn Fn(usize) -> String| (0..count).map(form).collect::<Vec<_>>().join(", ");
+    let layer = |k: usize| {
+        let other = if k == 0 {
+            "x".into()
+        } else {
+            format!("c{}", k - 1)
+        };
+        format!(
+            "  %n{k}: f32[3,33] = loop %j{k} trip {inner} carry (%h{k}: f32[3,33] = %c{k}) {{
+      continue carry tanh(add(dot(%h{k}, %small), dot(%{other}, %u)))
+    }}\n"
+        )
+    };
+    format!(
+        "fn @main(%x: f32[3,33], %w: f32[33,33], %u: f32[33,33]) -> ({}) {{
+  %small = mul(%w, 0.1)
+  {} = loop %i trip {trips} carry ({}) {{
+{}    continue carry {}
+  }}
+  return {}
+}}",
+        list(&|k| format!("%y{k}: f32[3,33]")),
+        list(&|k| format!("%y{k}: f32[3,33]")),
+        list(&|k| format!("%c{k}: f32[3,33] = %x")),
+        (0..count).map(layer).collect::<String>(),
+        list(&|k| format!("%n{k}")),
+        list(&|k| format!("%y{k}")),
+    )
+}
+
+/// Schedules a program with each loop within its loop on a team.
+pub fn on_teams(program: &mut UProgram, machine: &Machine) {
+    for pass in heddle_schedule::schedule_passes(&[]) {
+        // Memory is planned for the teams.
+        if pass.name == "plan_memory" {
+            set_teams(program);
+        }
+        pass.apply(program, machine);
+    }
+}
+
+fn set_teams(program: &mut UProgram) {
+    let mut found: Vec<Vec<OperatorId>> = vec![];
+    for stmt in &program.body {
+        let Stmt::Loop { body, .. } = stmt else {
+            continue;
+        };
+        // What stands before an inner loop belongs to it.
+        let mut own = vec![];
+        for stmt in body {
+            for_each_stmt(std::slice::from_ref(stmt), &mut |stmt| {
+                if let Stmt::Run(id) = stmt {
+                    own.push(*id);
+                }
+            });
+            if let Stmt::Loop { .. } = stmt {
+                found.push(std::mem::take(&mut own));
+            }
+        }
+        assert!(own.is_empty(), "operators behind the last layer");
+    }
+    let of = found.len() as u32;
+    for (ids, index) in found.into_iter().zip(0..) {
+        for id in ids {
+            let op = &mut program.operators[id];
+            op.share = op.share.whole();
+            op.team = Some(Team { index, of });
+        }
+    }
+}
+
+#[test]
+fn on_workers() {
+    let machine = Machine::reference_host(8).with_barrier_ns(0.0);
+    for (count, trips, inner) in [(2, 9, 3), (3, 5, 2), (5, 2, 3), (4, 7, 4)] {
+        let name = format!("{count} layers, {trips} steps");
+        let (module, inputs) = drawn(&name, &layers(count, trips, inner), 1, 7);
+        let schedule = |program: &mut UProgram| on_teams(program, &machine);
+        let case = Case::with(&name, module, &inputs, &machine, &schedule);
+        let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let near = case.source.text.contains("= heddle_near_first");
+        assert!(near, "{}", case.source.text);
+        case.check(&name, &BuildOptions::default(), &[1, 2, 3, 5, 8]);
+    }
+}
+
+#[test]
+fn on_blocks() {
+    for (blocks, count) in [(1, 2), (2, 3), (7, 3), (9, 4)] {
+        let machine = Machine::h100().with_grid(blocks, 64);
+        let name = format!("{count} layers on {blocks} blocks");
+        let (module, inputs) = drawn(&name, &layers(count, 4, 3), 1, 7);
+        let schedule = |program: &mut UProgram| on_teams(program, &machine);
+        let case = Case::on_gpu(&name, module, &inputs, &machine, &schedule);
+        let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(case.source.text.contains("= heddle_near_first"), "{name}");
+        let grids = [(32, 1), (64, 2), (32, 3)].map(|(warp, seed)| Grid {
+            blocks: blocks as u32,
+            threads: 64,
+            warp,
+            cluster: 1,
+            seed,
+        });
+        assert!(case.check_grids(&name, &grids), "{name}");
+    }
+}
