@@ -288,7 +288,11 @@ impl Writer<'_> {
     /// The statements of a procedure, or of the program.
     pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
         let names_outside = self.leaving.names;
+        let mut team = None;
         for stmt in stmts {
+            if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Unit)) {
+                self.turn_to(&mut team, None);
+            }
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {
                     self.grow(*id, of);
@@ -298,21 +302,20 @@ impl Writer<'_> {
                     host::dispatch(&mut self.text, self.program, *id, strides);
                 }
                 Stmt::Run(id) => {
+                    let op = &self.program.operators[*id];
+                    if op.grow.is_some() {
+                        // All units commit memory.
+                        self.turn_to(&mut team, None);
+                    }
                     self.grow(*id, of);
+                    self.turn_to(&mut team, op.team);
                     self.operators.push((self.text.len(), id.index()));
                     let call = self.functions.call(*id, "");
-                    let team = self.program.operators[*id].team;
-                    if let Some(team) = team {
-                        self.open_team(team);
-                    }
                     self.text
                         .line(match (self.dialect.run, call.strip_suffix(';')) {
                             ("", _) | (_, None) => call,
                             (run, Some(call)) => format!("{run}({call});"),
                         });
-                    if team.is_some() {
-                        self.close_team();
-                    }
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);
@@ -368,6 +371,7 @@ impl Writer<'_> {
                 Stmt::Sync(sync) => self.sync(*sync, of),
             }
         }
+        self.turn_to(&mut team, None);
         self.leaving.names = names_outside;
     }
 
@@ -509,8 +513,18 @@ impl Writer<'_> {
         ));
     }
 
-    /// Begins what the units of a team do, which are numbered from 0 there.
-    fn open_team(&mut self, Team { index, of }: Team) {
+    /// Ends what one team does, and begins what another one does, whose units are numbered from 0 there; `None`: all units.
+    fn turn_to(&mut self, from: &mut Option<Team>, to: Option<Team>) {
+        let before = std::mem::replace(from, to);
+        if before == to {
+            return;
+        }
+        if before.is_some() {
+            self.text.line("}");
+        }
+        let Some(Team { index, of }) = to else {
+            return;
+        };
         self.text.line(format!(
             "if (heddle_is_in_team(worker, workers, {index}, {of})) {{"
         ));
@@ -522,10 +536,6 @@ impl Writer<'_> {
         ] {
             self.text.line(line);
         }
-    }
-
-    fn close_team(&mut self) {
-        self.text.line("}");
     }
 
     /// Writes the outputs' shapes.

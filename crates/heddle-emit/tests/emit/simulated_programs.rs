@@ -57,7 +57,11 @@ fn random_programs() {
         let (mut module, inputs) = heddle_gen::generate(seed, &Config::default());
         if seed % 2 == 1 {
             heddle_opt::optimize(&mut module);
-            let options = TransformOptions::default();
+            // Layers of a stack may be on teams.
+            let options = TransformOptions {
+                units: blocks(seed),
+                ..Default::default()
+            };
             heddle_opt::transform(&mut module, &options, &Machine::h100());
         }
         Case::simulated(&format!("seed {seed}"), module, &inputs, blocks(seed))

@@ -112,11 +112,9 @@ impl Walk<'_> {
     ) -> Option<Vec<Stmt>> {
         let loops = body.iter().filter(|s| matches!(s, Stmt::Loop { .. }));
         let syncs = count_syncs(placed);
+        let one = |units| matches!(units, Units::One(_));
         let of_two = |stmt: &Stmt| match stmt {
-            Stmt::Sync(Sync::Wait {
-                from: Units::One(_),
-                to: Units::One(_),
-            }) => true,
+            Stmt::Sync(Sync::Wait { from, to }) => one(*from) && one(*to),
             _ => false,
         };
         if syncs < 2 || loops.count() < 2 || !placed.iter().any(of_two) {
@@ -167,9 +165,10 @@ fn count_syncs(stmts: &[Stmt]) -> usize {
 /// The team whose units wait for each other in these statements, if no others wait there.
 fn team_alone(stmts: &[Stmt]) -> Option<Units> {
     let mut found = vec![];
-    for_each_stmt(stmts, &mut |stmt| match stmt {
-        Stmt::Sync(sync @ (Sync::Wait { .. } | Sync::Near(_))) => found.push(*sync),
-        _ => {}
+    for_each_stmt(stmts, &mut |stmt| {
+        if let Stmt::Sync(sync @ (Sync::Wait { .. } | Sync::Near(_))) = stmt {
+            found.push(*sync);
+        }
     });
     let (first, rest) = found.split_first()?;
     match *first {
