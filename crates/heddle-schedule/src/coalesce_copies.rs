@@ -2,21 +2,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use heddle_uprogram::contract::Access;
-use heddle_uprogram::expr::Expr;
+use crate::linear::{Linear, Monomial};
+use heddle_uprogram::contract::{Access, Contract};
+use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt_mut,
+    Body, Buffer, BufferData, BufferKind, OperatorId, Stmt, UProgram, for_each_stmt,
+    for_each_stmt_mut,
 };
 
 /// Removes copies `to = from` of all elements where the two can be one buffer:
 ///
 /// - a value that is only copied is computed in the destination (results of branches, initial
-///   values of loops, outputs);
+///   values of loops, outputs); also where copy and computation have the same part of the buffers'
+///   elements (rows of instances that go on);
 /// - a carried value that an iteration copies, changes and passes on is updated in place, if nobody
 ///   reads the old value afterwards (a growing cache, scan outputs).
 ///
 /// It works on one block at a time and skips buffers that procedures share. It does *not* find
-/// partial or converting copies.
+/// converting copies.
 pub fn coalesce_copies(program: &mut UProgram) {
     let mut bodies = vec![std::mem::take(&mut program.body)];
     let procedures: Vec<_> = program.procedures.keys().collect();
@@ -198,7 +201,7 @@ impl Finder<'_> {
                 }
             }
             if let Stmt::Run(id) = stmt
-                && let Some((to, from)) = self.copy(*id)
+                && let Some((to, from, whole)) = self.copy(*id)
             {
                 let here = |also, old, new| {
                     let path = [path.as_slice(), &[(i, 0)]].concat();
@@ -209,10 +212,12 @@ impl Finder<'_> {
                         new,
                     })
                 };
-                if self.is_final(block, i, to, from) {
+                if self.is_final(block, i, to, from)
+                    && (whole || self.writes_what_is_read(&block[..i], from, *id))
+                {
                     return here(None, from, to);
                 }
-                if let Some(swap) = self.passed_on(block, i, to, from) {
+                if whole && let Some(swap) = self.passed_on(block, i, to, from) {
                     return here(Some(swap), to, from);
                 }
             }
@@ -220,8 +225,8 @@ impl Finder<'_> {
         None
     }
 
-    /// Destination and source, if the operator copies a whole buffer.
-    fn copy(&self, id: OperatorId) -> Option<(Buffer, Buffer)> {
+    /// Destination and source, if the operator copies a buffer, and whether it copies all of it.
+    fn copy(&self, id: OperatorId) -> Option<(Buffer, Buffer, bool)> {
         let op = &self.program.operators[id];
         let Body::Map { store, value } = &op.body else {
             return None;
@@ -249,17 +254,99 @@ impl Finder<'_> {
             .iter()
             .all(|l| axes.contains(l));
         let whole = self.covers(id, a.len);
-        (alike && own && whole).then_some((store.buffer, from))
+        (alike && own).then_some((store.buffer, from, whole))
+    }
+
+    /// True if each operator that writes the source of a copy before it computes the elements that the copy reads, and no others.
+    fn writes_what_is_read(&self, before: &[Stmt], from: Buffer, copy: OperatorId) -> bool {
+        let shape = self.shape(copy);
+        shape.is_some_and(|shape| self.all_write(before, from, shape))
+    }
+
+    /// True if all writes to a buffer in these statements have this shape as it is at their end.
+    fn all_write(
+        &self,
+        block: &[Stmt],
+        buffer: Buffer,
+        mut shape: Vec<(Monomial, ExprId)>,
+    ) -> bool {
+        let pool = &self.program.pool;
+        for (k, stmt) in block.iter().enumerate().rev() {
+            if self.touches(&block[..=k]).of(buffer) == 0 {
+                return true;
+            }
+            match stmt {
+                Stmt::Run(id) if self.program.operators[*id].body.store().buffer == buffer => {
+                    if self.shape(*id).as_ref() != Some(&shape) {
+                        return false;
+                    }
+                }
+                Stmt::Let(local, value) => {
+                    for (_, size) in &mut shape {
+                        match pool[*size] == Expr::Local(*local) {
+                            true => *size = *value,
+                            false if self.program.locals_of(*size).contains(local) => return false,
+                            false => {}
+                        }
+                    }
+                }
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
+                    let arms = [then, otherwise];
+                    if !arms
+                        .iter()
+                        .all(|arm| self.all_write(arm, buffer, shape.clone()))
+                    {
+                        return false;
+                    }
+                    // What stands before the branch has the sizes of before.
+                    let earlier = self.touches(&block[..k]).of(buffer) > 0;
+                    if earlier && arms.iter().any(|arm| self.assigns(arm, &shape)) {
+                        return false;
+                    }
+                }
+                Stmt::Loop { .. } | Stmt::Call(_) | Stmt::Fork(_) => return false,
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// True if statements assign a variable that one of these sizes depends on.
+    fn assigns(&self, block: &[Stmt], shape: &[(Monomial, ExprId)]) -> bool {
+        let mut found = false;
+        for_each_stmt(block, &mut |stmt| {
+            if let Stmt::Let(local, _) = stmt {
+                let mut sizes = shape.iter().map(|s| self.program.locals_of(s.1));
+                found |= sizes.any(|locals| locals.contains(local));
+            }
+        });
+        found
+    }
+
+    /// The axes of an operator by the elements between neighbours in its results, with their sizes, if these
+    /// determine where each result is.
+    fn shape(&self, id: OperatorId) -> Option<Vec<(Monomial, ExprId)>> {
+        let op = &self.program.operators[id];
+        let (Body::Map { store, .. } | Body::Contract(Contract { store, .. })) = &op.body else {
+            return None;
+        };
+        let linear = Linear::of(self.program, op, store.offset);
+        let factor = |&(local, size)| Some((linear.factor(self.program, local)?.clone(), size));
+        let mut shape: Vec<_> = op.axes.iter().map(factor).collect::<Option<_>>()?;
+        shape.sort();
+        (linear.terms.len() == shape.len()).then_some(shape)
     }
 
     /// True if the operator has as many points as the buffer has elements.
-    fn covers(&self, id: OperatorId, len: heddle_uprogram::ExprId) -> bool {
+    fn covers(&self, id: OperatorId, len: ExprId) -> bool {
         let op = &self.program.operators[id];
         let mut sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
         let mut factors = vec![];
         self.factors(len, &mut factors);
         // The length holds the product of its constant factors.
-        let constant = |list: &mut Vec<heddle_uprogram::ExprId>| {
+        let constant = |list: &mut Vec<ExprId>| {
             let mut product = Some(1i64);
             list.retain(|e| match self.program.pool.as_int(*e) {
                 Some(n) => {
@@ -275,7 +362,7 @@ impl Finder<'_> {
         a.is_some() && a == b && sizes == factors
     }
 
-    fn factors(&self, expr: heddle_uprogram::ExprId, into: &mut Vec<heddle_uprogram::ExprId>) {
+    fn factors(&self, expr: ExprId, into: &mut Vec<ExprId>) {
         use heddle_ir::{DType, op::BinaryOp};
         match self.program.pool[expr] {
             Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {

@@ -65,3 +65,57 @@ fn a_carried_value_that_is_read_after_its_change_stays() {
         "{before} {after}"
     );
 }
+
+/// Rows of instances that go on: the branch computes as many of them as the copy behind it reads, which are not all that the
+/// buffers have.
+#[test]
+fn rows_are_computed_where_they_are_copied_to() {
+    let program = |first: &str, second: &str| {
+        let text = format!(
+            "local %n: i64 size
+local %k: i64 variable
+local %m: i64 variable
+local %r: i64 axis
+local %c: i64 axis
+size %n = \"n\"
+buffer b0: f32[%n * 8] input \"x\"
+buffer b1: f32[%n * 8] scratch \"made\"
+buffer b2: f32[%n * 8] scratch \"next\"
+buffer b3: f32[%n * 8] output \"y\"
+input \"x\" b0 [%n, 8]
+output \"y\" b3 [%n, 8]
+operator op0 \"first\" [%r < {first}, %c < 8] split %r {{
+  b1[%r * 8 + %c] = neg(b0[%r * 8 + %c])
+}}
+operator op1 \"second\" [%r < {second}, %c < 8] split %r {{
+  b1[%r * 8 + %c] = exp(b0[%r * 8 + %c])
+}}
+operator op2 \"copy\" [%r < %m, %c < 8] split %r {{
+  b2[%r * 8 + %c] = b1[%r * 8 + %c]
+}}
+operator op3 \"out\" [%r < %n, %c < 8] split %r {{
+  b3[%r * 8 + %c] = neg(b2[%r * 8 + %c])
+}}
+main {{
+  let %k = min(%n, 4)
+  if lt(%k, 3) {{
+    run op0
+    let %m = %k
+  }} else {{
+    run op1
+    let %m = %n
+  }}
+  run op2
+  run op3
+}}
+"
+        );
+        let mut program = heddle_uprogram::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        coalesce_copies(&mut program);
+        shape(&program.body)
+    };
+    assert_eq!(program("%k", "%n"), "[r|r]r");
+    // One row more than are read, and rows of before the branch.
+    assert_eq!(program("%k", "%k"), "[r|r]rr");
+    assert_eq!(program("%n", "%n"), "[r|r]rr");
+}
