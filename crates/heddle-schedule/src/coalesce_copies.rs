@@ -276,10 +276,11 @@ impl Finder<'_> {
                 return true;
             }
             match stmt {
-                Stmt::Run(id) if self.program.operators[*id].body.store().buffer == buffer => {
-                    if self.shape(*id).as_ref() != Some(&shape) {
-                        return false;
-                    }
+                Stmt::Run(id)
+                    if self.program.operators[*id].body.store().buffer == buffer
+                        && self.shape(*id).as_ref() != Some(&shape) =>
+                {
+                    return false;
                 }
                 Stmt::Let(local, value) => {
                     for (_, size) in &mut shape {
