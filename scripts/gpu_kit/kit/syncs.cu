@@ -79,7 +79,7 @@ HEDDLE_MAIN {
     case 4: /* block 0 waits for all at once, its own signal among theirs; all wait for block 0 */
       heddle_signal(env, worker, 2 * epoch - 1);
       if (worker == 0) {
-        HEDDLE_TRY(heddle_wait_for_all(env, workers, 2 * epoch - 1));
+        HEDDLE_TRY(heddle_wait_for(env, 0, workers, 2 * epoch - 1));
         heddle_signal(env, worker, 2 * epoch);
       } else {
         HEDDLE_TRY(heddle_wait(env, 0, 2 * epoch));
