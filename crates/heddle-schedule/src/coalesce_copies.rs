@@ -213,7 +213,7 @@ impl Finder<'_> {
                     })
                 };
                 if self.is_final(block, i, to, from)
-                    && (whole || self.writes_what_is_read(&block[..i], from, *id))
+                    && (whole || self.writes_what_is_read(block, i, from))
                 {
                     return here(None, from, to);
                 }
@@ -258,9 +258,18 @@ impl Finder<'_> {
     }
 
     /// True if each operator that writes the source of a copy before it computes the elements that the copy reads, and no others.
-    fn writes_what_is_read(&self, before: &[Stmt], from: Buffer, copy: OperatorId) -> bool {
-        let shape = self.shape(copy);
-        shape.is_some_and(|shape| self.all_write(before, from, shape))
+    fn writes_what_is_read(&self, block: &[Stmt], i: usize, from: Buffer) -> bool {
+        let Stmt::Run(copy) = &block[i] else {
+            return false;
+        };
+        let first = self.first(block, i, from);
+        let both = first.zip(self.shape(*copy));
+        both.is_some_and(|(first, shape)| self.all_write(&block[first..i], from, shape))
+    }
+
+    /// The first statement before the one of this number that touches a buffer.
+    fn first(&self, block: &[Stmt], i: usize, buffer: Buffer) -> Option<usize> {
+        (0..i).find(|k| self.touches(&block[*k..=*k]).of(buffer) > 0)
     }
 
     /// True if all writes to a buffer in these statements have this shape as it is at their end.
@@ -272,9 +281,6 @@ impl Finder<'_> {
     ) -> bool {
         let pool = &self.program.pool;
         for (k, stmt) in block.iter().enumerate().rev() {
-            if self.touches(&block[..=k]).of(buffer) == 0 {
-                return true;
-            }
             match stmt {
                 Stmt::Run(id)
                     if self.program.operators[*id].body.store().buffer == buffer
@@ -301,13 +307,19 @@ impl Finder<'_> {
                     {
                         return false;
                     }
-                    // What stands before the branch has the sizes of before.
+                    // Statements before the branch see the sizes of before.
                     let earlier = self.touches(&block[..k]).of(buffer) > 0;
                     if earlier && arms.iter().any(|arm| self.assigns(arm, &shape)) {
                         return false;
                     }
                 }
-                Stmt::Loop { .. } | Stmt::Call(_) | Stmt::Fork(_) => return false,
+                Stmt::Loop { .. } => {
+                    let itself = std::slice::from_ref(stmt);
+                    if self.touches(itself).of(buffer) > 0 || self.assigns(itself, &shape) {
+                        return false;
+                    }
+                }
+                Stmt::Call(_) | Stmt::Fork(_) => return false,
                 _ => {}
             }
         }
@@ -318,7 +330,11 @@ impl Finder<'_> {
     fn assigns(&self, block: &[Stmt], shape: &[(Monomial, ExprId)]) -> bool {
         let mut found = false;
         for_each_stmt(block, &mut |stmt| {
-            if let Stmt::Let(local, _) = stmt {
+            if let Stmt::Let(local, _)
+            | Stmt::Loop {
+                iteration: local, ..
+            } = stmt
+            {
                 let mut sizes = shape.iter().map(|s| self.program.locals_of(s.1));
                 found |= sizes.any(|locals| locals.contains(local));
             }
@@ -337,6 +353,11 @@ impl Finder<'_> {
         let factor = |&(local, size)| Some((linear.factor(self.program, local)?.clone(), size));
         let mut shape: Vec<_> = op.axes.iter().map(factor).collect::<Option<_>>()?;
         shape.sort();
+        // Elements of memory may change between two operators.
+        let sizes: Vec<_> = shape.iter().map(|s| s.1).collect();
+        if !self.program.loads_of(&sizes).is_empty() {
+            return None;
+        }
         (linear.terms.len() == shape.len()).then_some(shape)
     }
 
@@ -390,7 +411,7 @@ impl Finder<'_> {
         {
             return false;
         }
-        let first = (0..i).find(|k| self.touches(&block[*k..=*k]).of(from) > 0);
+        let first = self.first(block, i, from);
         // A callee might touch buffers that other bodies touch.
         let shared = self.elsewhere.of(to) > self.is_port(to) as usize;
         first.is_some_and(|f| self.touches(&block[f..i]).of(to) == 0) && !shared
