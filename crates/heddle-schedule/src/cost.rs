@@ -139,7 +139,7 @@ pub(super) fn scalar(dtype: DType) -> Scalar {
 }
 
 /// The units that run an operator, and the number of teams of which they are one.
-fn units_of(machine: &Machine, op: &Operator) -> (usize, usize) {
+pub(super) fn units_of(machine: &Machine, op: &Operator) -> (usize, usize) {
     let all = machine.units();
     match op.team {
         Some(team) => (team.units(all).len(), team.of as usize),

@@ -66,7 +66,7 @@ impl Partition {
         }
     }
 
-    /// What stays true of it where sizes that it depends on change: the team.
+    /// The part of it that stays true where sizes that it depends on change: the team.
     pub fn without_sizes(&self) -> Option<Partition> {
         match self {
             Partition::Member(team, _) => Some(Partition::Member(*team, None)),

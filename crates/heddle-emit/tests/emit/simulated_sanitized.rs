@@ -61,6 +61,29 @@ fn run(program: &Standalone, case: &Case, name: &str) -> Result<(), RunError> {
     Ok(())
 }
 
+/// A run on these blocks is clean and gives what the interpreter gives.
+fn agrees(program: &Standalone, case: &Case, grid: Grid, what: &str) {
+    let inputs = case.inputs().into_iter();
+    let outputs = program.run_grid(inputs, &case.sizes, grid, &RunOptions::default());
+    let outputs = outputs.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for (i, output) in outputs.iter().enumerate() {
+        case.compare(i, &output.dims, &output.data, what);
+    }
+}
+
+/// One of some runs has a race. Late threads may be in order by luck, but not every time.
+fn races(program: &Standalone, case: &Case, grid: Grid, what: &str) {
+    let error = |_| {
+        let inputs = case.inputs().into_iter();
+        let run = program.run_grid(inputs, &case.sizes, grid, &RunOptions::default());
+        run.err()
+    };
+    let found = (0..20).find_map(error);
+    let is_race =
+        matches!(&found, Some(RunError::Sanitized { finding, .. }) if *finding == "data race");
+    assert!(is_race, "{what}: {found:?}");
+}
+
 #[test]
 fn programs_are_clean() {
     for (name, sanitizer) in [
@@ -111,26 +134,14 @@ fn lanes_of_a_point_are_clean() {
         let Some(program) = build(&case.source, Sanitizer::Thread) else {
             return;
         };
-        let runs = |program: &Standalone, case: &Case| {
-            let inputs = case.inputs().into_iter();
-            program.run_grid(inputs, &case.sizes, grid_of_warps, &RunOptions::default())
-        };
-        let outputs = runs(&program, &case).unwrap_or_else(|error| panic!("{what}: {error}"));
-        for (i, output) in outputs.iter().enumerate() {
-            case.compare(i, &output.dims, &output.data, &what);
-        }
+        agrees(&program, &case, grid_of_warps, &what);
         if ordered.is_empty() {
             continue;
         }
         assert!(case.source.text.contains(ordered), "{}", case.source.text);
         case.source.text = case.source.text.replace(ordered, unordered);
         let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
-        // Late threads may be in order by luck, but not every time.
-        let found = (0..20).find_map(|_| runs(&program, &case).err());
-        let found = found.unwrap_or_else(|| panic!("{what}: no race without the barrier"));
-        let is_race =
-            matches!(&found, RunError::Sanitized { finding, .. } if *finding == "data race");
-        assert!(is_race, "{what}: {found:?}");
+        races(&program, &case, grid_of_warps, &what);
     }
 }
 
@@ -146,24 +157,14 @@ fn teams_are_clean() {
     let Some(program) = build(&case.source, Sanitizer::Thread) else {
         return;
     };
-    let runs = |program: &Standalone, case: &Case| {
-        let inputs = case.inputs().into_iter();
-        program.run_grid(inputs, &case.sizes, grid, &RunOptions::default())
-    };
-    let outputs = runs(&program, &case).unwrap_or_else(|error| panic!("{error}"));
-    for (i, output) in outputs.iter().enumerate() {
-        case.compare(i, &output.dims, &output.data, "layers");
-    }
+    agrees(&program, &case, grid, "teams");
     for (border, own) in [("first", "worker"), ("end", "worker + 1")] {
         let waits = format!("= heddle_near_{border}(worker, workers, 2)");
         assert!(case.source.text.contains(&waits), "{}", case.source.text);
         case.source.text = case.source.text.replace(&waits, &format!("= {own}"));
     }
     let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
-    let found = (0..20).find_map(|_| runs(&program, &case).err());
-    let is_race =
-        matches!(&found, Some(RunError::Sanitized { finding, .. }) if *finding == "data race");
-    assert!(is_race, "{found:?}");
+    races(&program, &case, grid, "teams");
 }
 
 /// Each lane reads what all others wrote.

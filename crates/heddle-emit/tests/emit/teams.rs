@@ -55,7 +55,7 @@ fn set_teams(program: &mut UProgram) {
         let Stmt::Loop { body, .. } = stmt else {
             continue;
         };
-        // What stands before an inner loop belongs to it.
+        // Operators before an inner loop belong to it.
         let mut own = vec![];
         for stmt in body {
             for_each_stmt(std::slice::from_ref(stmt), &mut |stmt| {

@@ -26,7 +26,7 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::step::Step;
 
-use crate::cost::{estimate, place_ns};
+use crate::cost::{estimate, place_ns, units_of};
 use tiled::{Tiled, tiles};
 
 /// The part of the time that a form must save: less is within the cost model's error.
@@ -360,9 +360,7 @@ fn rows(program: &UProgram, chain: &Chain) -> Option<Vec<(Buffer, usize)>> {
 fn share_of(program: &UProgram, machine: &Machine, op: &Operator, axis: usize) -> (f64, f64) {
     let size = estimate(program, op.axes[axis].1);
     let splits = op.share.splits().iter();
-    let units = op
-        .team
-        .map_or(machine.units(), |team| team.units(machine.units()).len());
+    let (units, _) = units_of(machine, op);
     let mut splits = splits.zip(op.share.sides(units));
     let Some((split, units)) = splits.find(|(split, _)| split.axis == axis) else {
         return (size, 1.0);

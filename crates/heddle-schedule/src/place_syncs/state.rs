@@ -207,14 +207,7 @@ impl Pending {
     fn become_near(&mut self, of: u32) {
         let own = units(&self.partition);
         let knew: Vec<Units> = self.known.iter().copied().chain(own).collect();
-        for index in 0..of {
-            let team = Team { index, of };
-            let is_near =
-                |units: &Units| matches!(units, Units::Team(other) if team.is_near(*other));
-            if knew.iter().any(is_near) {
-                self.known.insert(Units::Team(team));
-            }
-        }
+        self.known.extend(Team::near(of, &knew).map(Units::Team));
     }
 }
 

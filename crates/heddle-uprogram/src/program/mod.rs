@@ -25,6 +25,7 @@
 mod names;
 mod operator;
 mod stmt;
+mod team;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,9 +38,10 @@ use crate::expr::{Expr, ExprId, Pool};
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
 pub use operator::{
-    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Team, Tile,
+    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Tile,
 };
 pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
+pub use team::Team;
 
 /// A program for any number of units.
 #[derive(Clone, Debug, Default)]

@@ -1,14 +1,12 @@
 //! uOperators: iteration spaces, the computation at each point, and their partition among units.
 
-use std::ops::Range;
-
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
 use crate::contract::{Contract, Rounding};
 use crate::expr::{Expr, ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
-use crate::program::UProgram;
+use crate::program::{Team, UProgram};
 
 /// A uOperator: an iteration space, partitioned into uTasks, and the computation at each point
 /// (DESIGN, "From ops to uOperators").
@@ -30,41 +28,6 @@ pub struct Operator {
     pub body: Body,
     /// The name of the model's node.
     pub name: String,
-}
-
-/// Part `index` of all units, divided into `of` parts of neighbours that are as equal as can be. With fewer units than parts,
-/// each part is one unit, and a unit may be several.
-///
-/// Layers of a stack that work on different steps at the same time are on a team each (Cocktailer §4.3 forks calls likewise;
-/// here the statements stay where they are, and all units execute the control flow around them).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Team {
-    /// The number of the part.
-    pub index: u32,
-    /// The number of parts, at least 1.
-    pub of: u32,
-}
-
-impl Team {
-    /// The most parts.
-    pub const MOST: u32 = 1024;
-
-    /// True if there is such a part.
-    pub fn is_sound(self) -> bool {
-        self.index < self.of && self.of <= Self::MOST
-    }
-
-    /// Its units, of so many.
-    pub fn units(self, all: usize) -> Range<usize> {
-        let border = |part: u32| all * part as usize / self.of as usize;
-        let first = border(self.index);
-        first..border(self.index + 1).max(first + 1)
-    }
-
-    /// True if one of two parts of the same division follows the other, or both are the same.
-    pub fn is_near(self, other: Team) -> bool {
-        self.of == other.of && self.index.abs_diff(other.index) <= 1
-    }
 }
 
 /// The lanes of a unit that work on a point together. They divide what is reduced, and combine what each has found in a fixed

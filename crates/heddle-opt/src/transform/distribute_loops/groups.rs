@@ -42,7 +42,7 @@ pub fn groups(body: &Body, plan: &Plan, trips: f64, costs: &CostModel) -> Option
         let both = work.iter_mut().zip(&weights);
         both.for_each(|(work, bytes)| *work += bytes / costs.near_rate);
     }
-    // What a layer takes besides its work.
+    // The time of a layer besides its work.
     let sync = if costs.teams { SYNCS * costs.step } else { 0.0 };
     let layers = |group: &Range<usize>| {
         let layers = work[group.clone()].iter().filter(|w| **w > 0.0);

@@ -137,7 +137,7 @@ impl Distribution<'_> {
         if let Some(trips) = pipelined
             && let Some(groups) = groups(body, plan, trips, self.costs)
         {
-            // Teams take no longer for few iterations: each layer's step has its synchronisations in either form.
+            // For few iterations teams have about as many waits as the loops one after the other: each layer's step has its own.
             let results = match whole.dim.as_const() {
                 _ if self.costs.teams => self.pipeline(rebuild, &whole, &groups, &first)?,
                 Some(_) => self.pipeline(rebuild, &whole, &groups, &first)?,

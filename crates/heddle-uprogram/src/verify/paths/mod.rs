@@ -61,7 +61,7 @@ impl Graph {
         lanes: bool,
     ) -> Result<(), ScheduleError> {
         let by = access.owner.units();
-        // Of a team, each unit sees its own part only.
+        // Each unit of a team sees its own part only.
         let is_one = |units: &Units| matches!(units, Units::One(_));
         let known: BTreeSet<_> = by.into_iter().filter(is_one).collect();
         let variables = access.owner.variables(program);

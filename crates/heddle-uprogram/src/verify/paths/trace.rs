@@ -164,13 +164,6 @@ impl Trace {
     /// Each team learns what itself and its neighbours made or knew.
     fn become_near(&mut self, of: u32) {
         let knew: Vec<Units> = self.known.iter().copied().chain(self.by).collect();
-        for index in 0..of {
-            let team = Team { index, of };
-            let is_near =
-                |units: &Units| matches!(units, Units::Team(other) if team.is_near(*other));
-            if knew.iter().any(is_near) {
-                self.known.insert(Units::Team(team));
-            }
-        }
+        self.known.extend(Team::near(of, &knew).map(Units::Team));
     }
 }
