@@ -482,21 +482,6 @@ fn same_value(a: &Val, b: &Val) -> bool {
     }
 }
 
-/// The transitive callees of a function.
-fn reached(module: &Module, from: FuncId) -> BTreeSet<FuncId> {
-    let (mut found, mut open) = (BTreeSet::new(), vec![from]);
-    while let Some(id) = open.pop() {
-        module.functions[id].for_each_inst(&mut |_, inst| {
-            if let Op::Call(callee) = inst.op
-                && found.insert(callee)
-            {
-                open.push(callee);
-            }
-        });
-    }
-    found
-}
-
 fn recurses(module: &Module, entry: FuncId, functions: &BTreeSet<FuncId>) -> bool {
     let mut found = functions.len() > 1;
     module.functions[entry].for_each_inst(&mut |_, data| {
@@ -511,12 +496,26 @@ fn count_insts(module: &Module, functions: impl Iterator<Item = FuncId>) -> usiz
     count
 }
 
-/// The strongly connected component of a function in the call graph.
+/// The strongly connected component of a function in the call graph: those that it reaches and that
+/// reach it.
 fn component(module: &Module, of: FuncId) -> BTreeSet<FuncId> {
-    let calls_back = |f: &FuncId| *f == of || reached(module, *f).contains(&of);
-    let mut functions: BTreeSet<_> = reached(module, of).into_iter().filter(calls_back).collect();
-    functions.insert(of);
-    functions
+    let mut callers: HashMap<FuncId, Vec<FuncId>> = HashMap::new();
+    let (mut reached, mut open) = (BTreeSet::from([of]), vec![of]);
+    while let Some(id) = open.pop() {
+        module.functions[id].for_each_inst(&mut |_, inst| {
+            let Op::Call(callee) = inst.op else { return };
+            callers.entry(callee).or_default().push(id);
+            if reached.insert(callee) {
+                open.push(callee);
+            }
+        });
+    }
+    let (mut found, mut open) = (BTreeSet::from([of]), vec![of]);
+    while let Some(id) = open.pop() {
+        let own = callers.get(&id).into_iter().flatten();
+        open.extend(own.filter(|caller| found.insert(**caller)));
+    }
+    found
 }
 
 /// For each function of a cycle the parameters that always equal one of the entry's: each call in
