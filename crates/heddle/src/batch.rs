@@ -38,7 +38,7 @@ mod structures;
 
 use std::fmt;
 
-use heddle_ir::Module;
+use heddle_ir::{FuncId, Module};
 use heddle_lang::Structure;
 use heddle_opt::{
     BatchOptions, batch_instances_with, inline_calls_in_batch, reduce_folds, remove_dead,
@@ -47,6 +47,7 @@ use heddle_opt::{
 use indexmap::IndexMap;
 
 use crate::stack::on_large_stack;
+use crate::stages::has_compiled_form;
 use crate::{Error, Model};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
@@ -94,6 +95,8 @@ pub struct Batch {
     axes: IndexMap<String, Vec<Axis>>,
     /// The program for one instance.
     alone: Module,
+    /// The function of the program that runs many instances: one of them runs as alone.
+    many: Option<FuncId>,
     /// Blocks of the program.
     blocks: Vec<heddle_opt::Counted>,
     /// Inputs that are tables and graphs.
@@ -160,6 +163,7 @@ impl Model {
         }
         let alone = self.module.clone();
         let (mut outputs, mut one_by_one, mut blocks) = (Forms::new(), vec![], vec![]);
+        let mut many = None;
         let structures = std::mem::take(&mut self.structures);
         let model = self.edited(|module| {
             inline_calls_in_batch(module);
@@ -192,8 +196,12 @@ impl Model {
                     })),
             );
             one_by_one = batch.one_by_one.iter().map(described).collect();
+            let alone = has_compiled_form(module)
+                .then(|| batch.with_one_alone(module, &of_params).ok())
+                .flatten();
+            many = batch.module.entry_id();
             blocks = batch.blocks;
-            *module = batch.module;
+            *module = alone.unwrap_or(batch.module);
             Ok(())
         })?;
         let axes = |(name, ty): &(String, heddle_ir::Type)| {
@@ -212,6 +220,7 @@ impl Model {
             inputs: forms.clone(),
             axes,
             alone,
+            many,
             blocks,
             structures,
             seeds_runs,

@@ -7,6 +7,7 @@ use heddle_emit::Constants;
 use heddle_ir::Module;
 use heddle_lower::{Cause, LowerError};
 use heddle_machine::Machine;
+use heddle_opt::TransformOptions;
 use heddle_runtime::Constant;
 use heddle_schedule::{kernel_passes, schedule_without, total};
 use heddle_uprogram::{Layout, UProgram};
@@ -26,6 +27,24 @@ pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> 
         schedule_without(&mut program, machine, without);
         total(&program, machine)
     })
+}
+
+/// Limit on the instructions of a program that is lowered to see whether it can be.
+const TRIED: usize = 10_000;
+
+/// True if a program as a whole can be lowered for a processor; of large ones that is not known.
+pub(crate) fn has_compiled_form(module: &Module) -> bool {
+    let machine = Machine::reference_host(1);
+    let mut graph = module.clone();
+    heddle_opt::optimize(&mut graph);
+    let functions = graph.functions.iter();
+    let size: usize = functions.map(|(_, f)| f.insts.len()).sum();
+    if size > TRIED {
+        return false;
+    }
+    heddle_opt::transform(&mut graph, &TransformOptions::default(), &machine);
+    Ports::open(&mut graph, &[]);
+    heddle_lower::lower(&graph).is_ok()
 }
 
 /// Packs the constants of a program while it is scheduled: large weights take as long to copy and pack as all else that a program

@@ -19,7 +19,13 @@ fn case(seed: u64) -> Result<Case, String> {
     let (forms, instances) = (&drawn.forms, &drawn.instances);
     let alone = alone(&drawn.module, instances).ok_or("an instance fails alone")?;
     let batch = compare(&drawn.module, forms, instances).expect("each runs alone");
-    let mut module = batch.module;
+    // One instance runs as alone, and a part of the others beside that program.
+    let mut module = match instances.len() == 1 || seed.is_multiple_of(5) {
+        true => batch
+            .with_one_alone(&drawn.module, forms)
+            .map_err(|e| e.to_string())?,
+        false => batch.module,
+    };
     optimize(&mut module);
     // Products of these sizes gain nothing by levels.
     let pace = Pace {

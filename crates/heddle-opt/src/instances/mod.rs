@@ -32,6 +32,7 @@ mod lane;
 mod leave;
 mod levels;
 mod lists;
+mod one;
 mod padded;
 mod part;
 mod ports;

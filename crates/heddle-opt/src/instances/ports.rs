@@ -203,7 +203,15 @@ pub(super) fn parameters(
                 let offsets = next()?;
                 let shape = source.ty(param).as_tensor().and_then(|t| t.shape.clone());
                 let leading = shape.ok_or(Refusal::UnknownRank)?.swap_remove(0);
-                let offsets = checked(b, name, value, offsets, bound(source, &leading))?;
+                let parted = Parted {
+                    name,
+                    data: value,
+                    offsets,
+                    bound: bound(source, &leading),
+                };
+                // Anything else stops the run.
+                let (wrong, message) = parted.wrongly(b)?;
+                let offsets = failing(b, wrong, &message, offsets)?;
                 let (starts, lens) = ranges_of(b, offsets)?;
                 rows.get_or_insert(starts);
                 let (starts, lens) = match leading {
@@ -252,37 +260,49 @@ pub(super) fn bound(source: &Function, dim: &Dim) -> (i64, Option<i64>) {
     }
 }
 
-/// Offsets that part an array: anything else stops the run.
-fn checked(
-    b: &mut FuncBuilder,
-    name: &str,
-    data: Value,
-    offsets: Value,
-    (least, most): (i64, Option<i64>),
-) -> Result<Value> {
-    let (_, lens) = ranges_of(b, offsets)?;
-    let (zero, last) = (b.i64(0), b.i64(-1));
-    let total = b.size(data, 0)?;
-    let (begin, end) = (b.gather(offsets, zero)?, b.gather(offsets, last)?);
-    let far = b.binary(BinaryOp::Sub, end, total)?;
-    let wrong = b.binary(BinaryOp::Or, begin, far)?;
-    let wrong = b.compare(CompareOp::Ne, wrong, zero)?;
-    let sizes = match (least, most) {
-        (0, None) => "never to fall".to_string(),
-        (least, None) => format!("to rise by at least {least}"),
-        (least, Some(most)) => format!("to rise by {least} to {most}"),
-    };
-    let (least, most) = (b.i64(least), b.i64(most.unwrap_or(i64::MAX)));
-    let below = b.compare(CompareOp::Lt, lens, least)?;
-    let above = b.compare(CompareOp::Gt, lens, most)?;
-    let outside = b.binary(BinaryOp::Or, below, above)?;
-    let outside = b.any(outside)?;
-    let wrong = b.binary(BinaryOp::Or, wrong, outside)?;
-    let offsets_of = offsets_name(name);
-    let message = format!(
-        "`{offsets_of}` does not part `{name}`: it has to begin with 0, {sizes}, and to end with the size"
-    );
-    failing(b, wrong, &message, offsets)
+/// An array of instances behind each other.
+pub(super) struct Parted<'a> {
+    pub name: &'a str,
+    pub data: Value,
+    /// `i64[instances + 1]`.
+    pub offsets: Value,
+    /// The least and the greatest size of an instance's part.
+    pub bound: (i64, Option<i64>),
+}
+
+impl Parted<'_> {
+    /// Do the offsets not part the array? A `bool[]`, and the error's message.
+    pub fn wrongly(&self, b: &mut FuncBuilder) -> Result<(Value, String)> {
+        let Parted {
+            name,
+            data,
+            offsets,
+            bound: (least, most),
+        } = *self;
+        let (_, lens) = ranges_of(b, offsets)?;
+        let (zero, last) = (b.i64(0), b.i64(-1));
+        let total = b.size(data, 0)?;
+        let (begin, end) = (b.gather(offsets, zero)?, b.gather(offsets, last)?);
+        let far = b.binary(BinaryOp::Sub, end, total)?;
+        let wrong = b.binary(BinaryOp::Or, begin, far)?;
+        let wrong = b.compare(CompareOp::Ne, wrong, zero)?;
+        let sizes = match (least, most) {
+            (0, None) => "never to fall".to_string(),
+            (least, None) => format!("to rise by at least {least}"),
+            (least, Some(most)) => format!("to rise by {least} to {most}"),
+        };
+        let (least, most) = (b.i64(least), b.i64(most.unwrap_or(i64::MAX)));
+        let below = b.compare(CompareOp::Lt, lens, least)?;
+        let above = b.compare(CompareOp::Gt, lens, most)?;
+        let outside = b.binary(BinaryOp::Or, below, above)?;
+        let outside = b.any(outside)?;
+        let wrong = b.binary(BinaryOp::Or, wrong, outside)?;
+        let offsets = offsets_name(name);
+        let message = format!(
+            "`{offsets}` does not part `{name}`: it has to begin with 0, {sizes}, and to end with the size"
+        );
+        Ok((wrong, message))
+    }
 }
 
 /// The value, unless a `bool[]` holds: that stops the run.

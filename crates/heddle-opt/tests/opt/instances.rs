@@ -1,5 +1,6 @@
 //! Programs for many instances give for each what the program gives for it alone.
 
+mod one;
 mod random;
 mod row_loops;
 mod rules;
@@ -9,7 +10,7 @@ use crate::common::many::{compare, f32s, gathered, i64, i64s, options, tensor, t
 use crate::common::{self, assert_same};
 use heddle_interp::{Options, run};
 use heddle_ir::{Datum, Module, Tensor, text, verify::verify};
-use heddle_opt::Form::{self, Ragged, Shared, Stacked};
+use heddle_opt::Form::{self, Flat, Ragged, Shared, Stacked};
 use heddle_opt::{LevelOptions, Pace, batch_instances, inline_calls, level_recursion, optimize};
 
 /// The ops of a program by hand that are evaluated for one instance after the other.

@@ -37,7 +37,7 @@ impl BlockRuns {
 }
 
 impl Batch {
-    /// Counts the steps of a run on these inputs. The interpreter runs it, which takes long for a large model: it keeps the
+    /// Counts the steps of a run on these inputs, those of one instance as those of many. The interpreter runs it, which takes long for a large model: it keeps the
     /// limits of `options`.
     ///
     /// # Errors
@@ -45,7 +45,11 @@ impl Batch {
     /// Those of [`Batch::check`], and [`Error::Run`] if the run stops.
     pub fn activity(&self, inputs: &Inputs, options: &RunOptions) -> Result<Activity, Error> {
         self.check(inputs)?;
-        let module = &self.model.module;
+        let mut module = self.model.module.clone();
+        if let (Some((_, entry)), Some(many)) = (module.entries.first_mut(), self.many) {
+            *entry = many;
+        }
+        let module = &module;
         let args = inputs::in_order(&module.entry().sig, inputs.clone())?;
         let watched: Vec<_> = self.blocks.iter().map(|b| (b.within, b.size)).collect();
         let options = interpreter_options(options);
@@ -61,7 +65,19 @@ impl Batch {
                 is_one_by_one: counted.block.is_one_by_one,
             }
         };
-        let mut blocks: Vec<BlockRuns> = self.blocks.iter().map(runs).collect();
+        let mut blocks: Vec<BlockRuns> = vec![];
+        for own in self.blocks.iter().map(runs) {
+            // The last instance of a loop runs in a copy of it.
+            let same =
+                |b: &&mut BlockRuns| (&b.block, b.is_one_by_one) == (&own.block, own.is_one_by_one);
+            match blocks.iter_mut().find(same) {
+                Some(known) => {
+                    known.steps += own.steps;
+                    known.activations += own.activations;
+                }
+                None => blocks.push(own),
+            }
+        }
         let functions = module.functions.iter().filter_map(|(id, f)| {
             let tally = counts.calls.get(&id)?;
             let has_blocks = self.blocks.iter().any(|b| b.within == id);

@@ -77,7 +77,7 @@ fn counts_reach_the_choices() {
         let split = lines.filter(|line| line.contains(" split along "));
         split.count()
     };
-    let [few, many] = [schedule(1), schedule(2000)];
+    let [few, many] = [schedule(2), schedule(2000)];
     assert!(shares(&few) < shares(&many), "{few}\n{many}");
 }
 
