@@ -57,7 +57,7 @@ impl Set<'_> {
         found.pop().ok_or(Refusal::NotEvaluated)
     }
 
-    fn all_together(&mut self, b: &mut FuncBuilder, insts: &[Inst]) -> Result<()> {
+    pub(super) fn all_together(&mut self, b: &mut FuncBuilder, insts: &[Inst]) -> Result<()> {
         for &inst in insts {
             let lanes = self.together(b, inst)?;
             let results = self.source.insts[inst].results.iter().copied();
@@ -133,14 +133,7 @@ impl Set<'_> {
         let (_, params) = b.begin_region(&types);
         let one = b.i64(1);
         self.context.mark(b, one, block);
-        let mut alone = Set::new(self.source, self.context, one, Dim::constant(1));
-        for &value in needs {
-            let own = match self.padded.get(&value) {
-                Some(padded) => self.one_padded(b, value, padded, params[0])?,
-                None => self.value(value)?.one(b, params[0])?,
-            };
-            alone.values.insert(value, Lane::Same(own));
-        }
+        let mut alone = self.one(b, needs, params[0])?;
         let lanes = evaluate(&mut alone, b)?;
         let same = lanes.into_iter().map(|lane| match lane {
             Lane::Same(v) => Ok(v),

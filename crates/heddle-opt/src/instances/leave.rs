@@ -7,7 +7,7 @@
 //! many there are; else they are put behind each other and sorted by instance behind the loop.
 
 use heddle_ir::op::{BinaryOp, CompareOp, ScatterReduce, UnaryOp};
-use heddle_ir::{FuncBuilder, LoopView, Op, Value};
+use heddle_ir::{DType, FuncBuilder, LoopView, Op, Type, Value};
 
 use super::carried::{Found, Kind};
 use super::lane::{Lane, Ragged};
@@ -37,12 +37,24 @@ impl Set<'_> {
     ) -> Result<Vec<Lane>> {
         let read = self.read_whole(b, view);
         let planned = self.planned(b, view)?;
-        let (first, going, homes) =
-            self.at_first(b, view, inits, found, &read, planned.as_ref())?;
-        let (_, params) = b.begin_region(&self.state_types(b, view, &first, found));
+        let (first, homes) = self.at_first(b, view, inits, found, &read, planned.as_ref())?;
+        let lasts = self.lasts_alone(found, &first);
+        let (zero, one) = (b.i64(0), b.i64(1));
+        let count = b.size(first.ids, 0)?;
+        // The last one goes on by itself, if it can.
+        let enough = if lasts { one } else { zero };
+        let going = b.compare(CompareOp::Lt, enough, count)?;
+        let mut inits = first.values();
+        let mut types = self.state_types(b, view, &first, found);
+        if lasts {
+            inits.push(zero);
+            types.push(Type::scalar(DType::I64));
+        }
+        let (_, params) = b.begin_region(&types);
         let iteration = params[0];
         let has_scans = first.scans.is_some();
-        let state = State::of(&params[1..], found, has_scans, read.len());
+        let values = &params[1..params.len() - lasts as usize];
+        let state = State::of(values, found, has_scans, read.len());
         let own = state.inputs.iter().map(|&v| Lane::Rows(v));
         let own = read.iter().copied().zip(own).collect();
         let mut set = self.subset_with(b, &[view.body], state.ids, own)?;
@@ -54,7 +66,6 @@ impl Set<'_> {
         if !self.see(b, view, found, ends, next) {
             return Ok(vec![]);
         }
-        let one = b.i64(1);
         let after = plus(b, iteration, one)?;
         let trip = match view.trip {
             Some(trip) => Some(self.value(trip)?.of(b, state.ids)?),
@@ -91,11 +102,15 @@ impl Set<'_> {
                 all.push(written(b, made, at, rows)?);
             }
         }
-        let zero = b.i64(0);
-        let some = b.compare(CompareOp::Lt, zero, left)?;
+        all.extend(lasts.then_some(end.after));
+        let some = b.compare(CompareOp::Lt, enough, left)?;
         let body = b.end_region(&[vec![some], all].concat());
-        let last = b.loop_(None, Some(going), &first.values(), body)?;
-        let last = State::of(&last, found, has_scans, read.len());
+        let mut last = b.loop_(None, Some(going), &inits, body)?;
+        let done = if lasts { last.pop() } else { None };
+        let mut last = State::of(&last, found, has_scans, read.len());
+        if let Some(done) = done {
+            last.results = self.with_last(b, view, found, &last, done)?;
+        }
         let mut lanes = last.left_with(found, &homes);
         if let Some(scans) = &last.scans {
             lanes.extend(self.sorted(b, scans)?);

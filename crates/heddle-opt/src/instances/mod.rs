@@ -29,6 +29,7 @@ mod grow;
 mod indexed;
 mod joined;
 mod lane;
+mod last;
 mod leave;
 mod levels;
 mod lists;

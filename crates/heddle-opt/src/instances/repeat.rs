@@ -1,10 +1,11 @@
 //! Loops, and those that end for all instances at once.
 
-use heddle_ir::{DType, FuncBuilder, Inst, LoopView, Type, Value};
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, FuncBuilder, Inst, LoopView, Tensor, Type, Value};
 
 use super::carried::{Forms, Found, Kind};
 use super::lane::{Lane, Ragged};
-use super::set::Set;
+use super::set::{Set, plus};
 use crate::batch::{Refusal, Result};
 
 impl Set<'_> {
@@ -70,7 +71,7 @@ impl Set<'_> {
                 .retain(|p, _| !view.params.contains(p));
             let lanes = match found.parts {
                 true => self.until_all_left(b, view, inits, &mut found),
-                false => self.all_alike(b, view, inits, &mut found),
+                false => self.all_alike(b, view, inits, &mut found, None),
             };
             if let Err(Refusal::MayFail) = lanes {
                 self.needs_instance |= self.may_be_empty;
@@ -93,16 +94,28 @@ impl Set<'_> {
         }
     }
 
-    /// A loop that ends for all instances at once.
-    fn all_alike(
+    /// A loop that ends for all instances at once. If so many iterations are done already, there is another one.
+    pub(super) fn all_alike(
         &mut self,
         b: &mut FuncBuilder,
         view: &LoopView,
         inits: &[Lane],
         found: &mut Found,
+        done: Option<Value>,
     ) -> Result<Vec<Lane>> {
-        let trip = self.same(view.trip)?;
-        let cond = self.same(view.cond)?;
+        let mut trip = self.same(view.trip)?;
+        let mut cond = None;
+        match done {
+            None => cond = self.same(view.cond)?,
+            Some(done) => {
+                if let Some(trip) = &mut trip {
+                    *trip = b.binary(BinaryOp::Sub, *trip, done)?;
+                }
+                if view.next_cond.is_some() {
+                    cond = Some(b.constant(Tensor::splat(DType::Bool, vec![], 1.0)));
+                }
+            }
+        }
         let (mut initial, mut homes) = (vec![], vec![]);
         for (&init, &kind) in inits.iter().zip(&found.kinds) {
             let init = match kind {
@@ -124,7 +137,13 @@ impl Set<'_> {
         let types = [vec![Type::scalar(DType::I64)], self.all_types(view, found)].concat();
         let (_, params) = b.begin_region(&types);
         let lanes = self.lanes(b, view, &params[1..], found, &homes)?;
-        self.enter(view, params[0], lanes);
+        let mut iteration = params[0];
+        if let Some(done) = done {
+            iteration = plus(b, iteration, done)?;
+            let one = b.i64(1);
+            self.mark_region(b, one, &[view.body]);
+        }
+        self.enter(view, iteration, lanes);
         let yields = self.region(b, view.body)?;
         let (ends, rest) = yields.split_at(view.next_cond.is_some() as usize);
         let (next, stacked) = rest.split_at(view.params.len());

@@ -154,7 +154,7 @@ impl<'a> Set<'a> {
 
     /// The postponed instructions whose results regions use, in order, and the values of this set
     /// that the regions and these use.
-    fn captured_with(&self, regions: &[Region]) -> (Vec<Inst>, Vec<Value>) {
+    pub(super) fn captured_with(&self, regions: &[Region]) -> (Vec<Inst>, Vec<Value>) {
         let mut seen = self.seen_in(regions);
         let mut captured: Vec<Value> = seen.free().collect();
         let mut postponed = vec![];

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use heddle_ir::op::{BinaryOp, CompareOp};
+use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Dim, FuncBuilder, LoopView, Op, Tensor, Type, Value};
 
 use super::carried::{Found, Kind};
@@ -151,8 +151,7 @@ impl State {
 }
 
 impl Set<'_> {
-    /// The state in front of the first iteration, whether there is one, and the starts of the
-    /// ranges that stay in place.
+    /// The state in front of the first iteration, and the starts of the ranges that stay in place.
     pub(super) fn at_first(
         &self,
         b: &mut FuncBuilder,
@@ -161,14 +160,13 @@ impl Set<'_> {
         found: &Found,
         read: &[Value],
         planned: Option<&Planned>,
-    ) -> Result<(State, Value, Vec<Value>)> {
+    ) -> Result<(State, Vec<Value>)> {
         let zero = b.i64(0);
         let cond = view.cond.map(|v| self.value(v)).transpose()?;
         let trip = view.trip.map(|v| self.value(v)).transpose()?;
         let begins = self.goes_on(b, cond, trip, Lane::Same(zero))?;
         let begins = self.spread(b, begins)?;
-        let (ids, count) = self.those(b, begins)?;
-        let going = b.compare(CompareOp::Lt, zero, count)?;
+        let (ids, _) = self.those(b, begins)?;
         let scans = match view.scans.is_empty() || planned.is_some() {
             true => None,
             false => Some(self.no_scans(b, view)?),
@@ -240,7 +238,7 @@ impl Set<'_> {
                 }
             }
         }
-        Ok((state, going, homes))
+        Ok((state, homes))
     }
 
     /// The arrays of each instance of which an iteration reads more than some elements.

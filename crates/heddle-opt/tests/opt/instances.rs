@@ -1,5 +1,6 @@
 //! Programs for many instances give for each what the program gives for it alone.
 
+mod last;
 mod one;
 mod random;
 mod row_loops;
