@@ -321,9 +321,9 @@ impl Writer<'_> {
             return "worker";
         }
         self.text.line(format!(
-            "const int32_t turn = (worker + workers - {first} % workers) % workers;"
+            "const int32_t nth = (worker + workers - {first} % workers) % workers;"
         ));
-        "turn"
+        "nth"
     }
 
     /// Opens the loop over the pieces that this unit takes.

@@ -47,7 +47,7 @@ use heddle_opt::{
 use indexmap::IndexMap;
 
 use crate::stack::on_large_stack;
-use crate::stages::has_compiled_form;
+use crate::stages::has_form_without_calls;
 use crate::{Error, Model};
 
 pub use crate::batch_error::{BatchError, FaultyRows};
@@ -196,7 +196,7 @@ impl Model {
                     })),
             );
             one_by_one = batch.one_by_one.iter().map(described).collect();
-            let alone = has_compiled_form(module)
+            let alone = has_form_without_calls(module)
                 .then(|| batch.with_one_alone(module, &of_params).ok())
                 .flatten();
             many = batch.module.entry_id();

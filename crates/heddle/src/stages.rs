@@ -4,7 +4,7 @@ use std::panic;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use heddle_emit::Constants;
-use heddle_ir::Module;
+use heddle_ir::{Module, Op};
 use heddle_lower::{Cause, LowerError};
 use heddle_machine::Machine;
 use heddle_opt::TransformOptions;
@@ -32,8 +32,9 @@ pub(crate) fn estimated(graph: &Module, machine: &Machine, without: &[Step]) -> 
 /// Limit on the instructions of a program that is lowered to see whether it can be.
 const TRIED: usize = 10_000;
 
-/// True if a program as a whole can be lowered for a processor; of large ones that is not known.
-pub(crate) fn has_compiled_form(module: &Module) -> bool {
+/// True if a program as a whole can be lowered for a processor, without calls, whose depth has a limit. Of large programs that is
+/// not known.
+pub(crate) fn has_form_without_calls(module: &Module) -> bool {
     let machine = Machine::reference_host(1);
     let mut graph = module.clone();
     heddle_opt::optimize(&mut graph);
@@ -43,8 +44,11 @@ pub(crate) fn has_compiled_form(module: &Module) -> bool {
         return false;
     }
     heddle_opt::transform(&mut graph, &TransformOptions::default(), &machine);
+    let mut calls = false;
+    let entry = graph.entry();
+    entry.for_each_inst(&mut |_, inst| calls |= matches!(inst.op, Op::Call(_)));
     Ports::open(&mut graph, &[]);
-    heddle_lower::lower(&graph).is_ok()
+    !calls && heddle_lower::lower(&graph).is_ok()
 }
 
 /// Packs the constants of a program while it is scheduled: large weights take as long to copy and pack as all else that a program

@@ -346,6 +346,20 @@ fn lanes_wait_for_what_others_wrote_to_a_row() {
     }
 }
 
+/// Shares that begin at another unit have a variable for this unit's number from there, lanes one for whose turn it is.
+#[test]
+fn shares_from_another_unit_and_lanes_have_different_names() {
+    let text = EXCHANGED.replace("lanes LANES", "from 1 lanes unit 2");
+    let text = text.replace("PLACE", "16 - %i1");
+    let program = heddle_uprogram::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let layout = heddle_uprogram::layout(&program).expect("a plan");
+    let text = heddle_emit::write(&program, &layout, &heddle_emit::CUDA).source;
+    let own = &text[text.rfind("HEDDLE_PROGRAM(").expect("a program")..];
+    for declared in [" nth = ", " turn = "] {
+        assert_eq!(own.matches(declared).count(), 1, "{declared}: {own}");
+    }
+}
+
 /// The prelude has as much memory for rows as the scheduler fills on any machine.
 #[test]
 fn rows_have_the_room_that_machines_promise() {

@@ -495,6 +495,30 @@ fn steps_by_frames_are_counted() {
     assert_eq!(both, [Some(5), Some(11)]);
 }
 
+/// Programs without calls have another one for a single instance; recursion goes by levels for one, too, as its depth has no limit then.
+#[test]
+fn one_instance_has_a_program_of_its_own() {
+    let names = |words: &[&str]| words.iter().map(|w| w.to_string()).collect::<Vec<_>>();
+    for (name, inputs, has_own) in [
+        ("birnn", names(&["word"]), true),
+        ("treelstm", names(&["left", "right", "word"]), false),
+        ("stackrnn", names(&["word"]), true),
+        ("berxit", names(&["x"]), true),
+        ("drnn", names(&["x", "ha", "child", "sibling"]), false),
+    ] {
+        let model = model(name);
+        let forms = model.batch_forms(&inputs).expect("inputs");
+        let batch = model.batched(&forms).expect("batches");
+        let plain = CompileOptions {
+            optimize: false,
+            ..Default::default()
+        };
+        let graph = heddle::emit(&batch.model, &plain, heddle::Target::Cpu, heddle::Emit::Ir);
+        let graph = graph.expect("prints").to_string();
+        assert_eq!(graph.contains("call @main.one("), has_own, "{name}");
+    }
+}
+
 /// Frames need no stack, and those that returned are used again.
 #[test]
 fn recursions_by_frames_are_deep() {
@@ -515,16 +539,11 @@ fn @f(%n: i64[], %x: f32[]) -> (%y: f32[], %calls: i64[]) {
 }";
     let model = Model::parse("deep", text).expect("parses");
     let forms: Forms = [("n".to_string(), Form::Stacked)].into();
-    let inputs: Inputs = [
-        ("n".to_string(), Tensor::vector(&[3i64, 10_000, 0]).into()),
-        ("x".to_string(), Tensor::scalar(0.5f32).into()),
-    ]
-    .into();
     let compiling = CompileOptions {
         threads: Some(2),
         ..Default::default()
     };
-    let run = |max_frames: Option<usize>| {
+    let run = |depths: &[i64], max_frames: Option<usize>| {
         let batch = model
             .clone()
             .batched_within(&forms, max_frames)
@@ -534,12 +553,21 @@ fn @f(%n: i64[], %x: f32[]) -> (%y: f32[], %calls: i64[]) {
             max_frames,
             ..Default::default()
         };
-        batch.run(&program, inputs.clone(), &options)
+        let inputs: Inputs = [
+            ("n".to_string(), Tensor::vector(depths).into()),
+            ("x".to_string(), Tensor::scalar(0.5f32).into()),
+        ]
+        .into();
+        batch.run(&program, inputs, &options)
     };
-    let found = run(None).expect("runs").outputs;
-    let calls = found["calls"].as_tensor().expect("an array");
-    assert_eq!(calls.to_vec::<i64>(), Some(vec![7, 20_001, 1]));
-    let error = run(Some(500)).unwrap_err();
+    // One instance is no exception.
+    for depths in [&[3, 10_000, 0][..], &[40_000]] {
+        let found = run(depths, None).expect("runs").outputs;
+        let calls = found["calls"].as_tensor().expect("an array");
+        let expected = depths.iter().map(|n| 2 * n + 1).collect();
+        assert_eq!(calls.to_vec::<i64>(), Some(expected));
+    }
+    let error = run(&[3, 10_000, 0], Some(500)).unwrap_err();
     let remedy = Some(heddle::Remedy::Raise(heddle::Limit::Frames));
     assert_eq!((error.kind(), error.remedy()), (ErrorKind::Limit, remedy));
 }
