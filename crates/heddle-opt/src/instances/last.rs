@@ -41,7 +41,8 @@ impl<'a> Set<'a> {
         let first = b.i64(0);
         let number = b.gather(state.ids, first)?;
         let (before, needs) = self.captured_with(&[view.body]);
-        let needs = [needs, view.trip.into_iter().collect()].concat();
+        let needs = needs.into_iter().chain(view.trip);
+        let needs: Vec<Value> = needs.filter(|v| !self.is_postponed(*v)).collect();
         let mut alone = self.one(b, &needs, number)?;
         alone.all_together(b, &before)?;
         let mut inits = vec![];

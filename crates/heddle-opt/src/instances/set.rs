@@ -172,7 +172,7 @@ impl<'a> Set<'a> {
     }
 
     /// Is a value a result of an instruction that is evaluated where its results are used?
-    fn is_postponed(&self, value: Value) -> bool {
+    pub(super) fn is_postponed(&self, value: Value) -> bool {
         let mut all = self.postponed.iter();
         all.any(|&inst| self.source.insts[inst].results.contains(&value))
     }
