@@ -8,7 +8,8 @@
 //!
 //! - a branch evaluates each arm for the instances that take it ([`part`]);
 //! - a loop keeps a list of the instances that go on, and evaluates its body for these. One that is
-//!   done leaves the list, and its values are written to its row of the results ([`leave`]). Loops
+//!   done leaves the list, and its values are written to its row of the results ([`leave`]). The last one
+//!   goes on as alone ([`last`]), and so does the only one of a batch ([`one`]). Loops
 //!   whose iterations meet only in rows of arrays go level by level ([`row_loops`]).
 //!
 //! A recursion that follows from tensors is evaluated level by level ([`levels`]) or, where a call

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use heddle_ir::op::CompareOp;
-use heddle_ir::{FuncBuilder, FuncId, Function, Module, Op, Signature, Type, Value};
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_ir::{DType, FuncBuilder, FuncId, Function, Module, Op, Signature, Tensor, Type, Value};
 
 use super::lists::as_arrays;
 use super::ports::{Parted, bound, ranges_of};
@@ -71,16 +71,16 @@ fn entry(
     let mut b = FuncBuilder::new(sig);
     let params = b.params().to_vec();
     let count = count(&mut b, &params, forms)?;
-    let single = b.i64(1);
-    let is_one = b.compare(CompareOp::Eq, count, single)?;
+    let given = only(&params, one.1, forms)?;
+    let is_one = is_one(&mut b, count, &given)?;
 
     b.begin_region(&[]);
-    let args = only(&mut b, &params, one.1, forms)?;
-    let found = unless_parted_wrongly(&mut b, &args, &types, &mut |b| {
-        let args: Vec<Value> = args.iter().map(|arg| arg.value).collect();
-        let found = b.call(one.0, &one.1.sig, &args)?;
-        as_rows(b, count, &found, results)
-    })?;
+    let mut args = vec![];
+    for arg in &given {
+        args.push(arg.value(&mut b)?);
+    }
+    let found = b.call(one.0, &one.1.sig, &args)?;
+    let found = as_rows(&mut b, count, &found, results)?;
     let then = b.end_region(&found);
 
     b.begin_region(&[]);
@@ -114,62 +114,76 @@ fn count(b: &mut FuncBuilder, params: &[Value], forms: &[Form]) -> Result<Value>
 }
 
 /// A parameter of the only instance.
-struct Arg {
-    value: Value,
-    /// Do offsets not part its array? A `bool[]`, and the error's message.
-    wrong: Option<(Value, String)>,
+enum Arg<'a> {
+    Shared(Value),
+    /// The only row.
+    Row(Value),
+    /// The whole array.
+    Range(Parted<'a>),
 }
 
-/// The parameters of the only instance. Ranges have the whole array.
-fn only(b: &mut FuncBuilder, params: &[Value], one: &Function, forms: &[Form]) -> Result<Vec<Arg>> {
+impl Arg<'_> {
+    fn value(&self, b: &mut FuncBuilder) -> Result<Value> {
+        match self {
+            Arg::Shared(value) => Ok(*value),
+            Arg::Row(rows) => {
+                let first = b.i64(0);
+                Ok(b.gather(*rows, first)?)
+            }
+            Arg::Range(parted) => Ok(parted.data),
+        }
+    }
+}
+
+/// The parameters of the only instance.
+fn only<'a>(params: &[Value], one: &'a Function, forms: &[Form]) -> Result<Vec<Arg<'a>>> {
     let mut given = params.iter().copied();
     let mut next = || given.next().ok_or(Refusal::NoRows);
     let mut args = vec![];
     for ((name, ty), form) in one.sig.params.iter().zip(forms) {
-        let (mut value, mut wrong) = (next()?, None);
-        match form {
-            Form::Stacked => {
-                let first = b.i64(0);
-                value = b.gather(value, first)?;
-            }
+        let value = next()?;
+        args.push(match form {
+            Form::Stacked => Arg::Row(value),
             Form::Ragged => {
                 let shape = ty.as_tensor().and_then(|t| t.shape.as_ref());
                 let leading = shape.and_then(|s| s.first()).ok_or(Refusal::UnknownRank)?;
-                let parted = Parted {
+                Arg::Range(Parted {
                     name,
                     data: value,
                     offsets: next()?,
                     bound: bound(one, leading),
-                };
-                wrong = Some(parted.wrongly(b)?);
+                })
             }
-            Form::Shared | Form::Flat => {}
-        }
-        args.push(Arg { value, wrong });
+            Form::Shared | Form::Flat => Arg::Shared(value),
+        });
     }
     Ok(args)
 }
 
-/// Results of these types, unless offsets do not part an array: that stops the run.
-fn unless_parted_wrongly(
-    b: &mut FuncBuilder,
-    args: &[Arg],
-    types: &[Type],
-    evaluate: &mut dyn FnMut(&mut FuncBuilder) -> Result<Vec<Value>>,
-) -> Result<Vec<Value>> {
-    let mut checks = args.iter().enumerate();
-    let found = checks.find_map(|(k, arg)| Some((k, arg.wrong.as_ref()?)));
-    let Some((k, (wrong, message))) = found else {
-        return evaluate(b);
+/// Is there one instance, and do offsets part its arrays? A `bool[]`. The function for many has the error if they do not.
+fn is_one(b: &mut FuncBuilder, count: Value, given: &[Arg]) -> Result<Value> {
+    let single = b.i64(1);
+    let is_one = b.compare(CompareOp::Eq, count, single)?;
+    let mut parted = given.iter().filter_map(|arg| match arg {
+        Arg::Range(parted) => Some(parted),
+        Arg::Shared(_) | Arg::Row(_) => None,
+    });
+    let Some(first) = parted.next() else {
+        return Ok(is_one);
     };
+    // More instances do not wait for this.
     b.begin_region(&[]);
-    let failures = types.iter().map(|ty| b.failure(message, ty));
-    let failures = failures.collect::<std::result::Result<Vec<_>, _>>()?;
-    let then = b.end_region(&failures);
+    let mut wrong = first.wrongly(b)?.0;
+    for other in parted {
+        let also = other.wrongly(b)?.0;
+        wrong = b.binary(BinaryOp::Or, wrong, also)?;
+    }
+    let right = b.op1(Op::Unary(UnaryOp::Not), &[wrong])?;
+    let then = b.end_region(&[right]);
     b.begin_region(&[]);
-    let found = unless_parted_wrongly(b, &args[k + 1..], types, evaluate)?;
-    let otherwise = b.end_region(&found);
-    Ok(b.if_(*wrong, then, otherwise)?)
+    let no = b.constant(Tensor::splat(DType::Bool, vec![], 0.0));
+    let otherwise = b.end_region(&[no]);
+    Ok(b.if_(is_one, then, otherwise)?[0])
 }
 
 /// Results of the only instance as those of all.

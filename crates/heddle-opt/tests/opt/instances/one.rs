@@ -82,3 +82,19 @@ fn @main(%x: f32[]) -> (%y: f32[]) {
         assert_eq!(text::print(&both), text::print(&batch.module));
     }
 }
+
+/// However many arrays offsets part, branches do not nest deeper.
+#[test]
+fn many_inputs_are_ragged() {
+    let names = (0..300).map(|k| format!("%x{k}: f32[n{k}]"));
+    let names: Vec<String> = names.collect();
+    let program = format!(
+        "fn @main({}) -> (%y: f32[n7]) {{ %y = neg(%x7) return %y }}",
+        names.join(", ")
+    );
+    let module = text::parse(&program).expect("parses");
+    let forms = [Ragged; 300];
+    let batch = batch_instances(&module, &forms).expect("batches");
+    let both = batch.with_one_alone(&module, &forms).expect("adds it");
+    heddle_ir::verify(&both).unwrap_or_else(|e| panic!("{}", e[0]));
+}
