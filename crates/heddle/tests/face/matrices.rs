@@ -30,9 +30,9 @@ fn maps(without: &[&str]) -> Vec<String> {
 
 #[test]
 fn matrices_are_multiplied_where_they_lie() {
-    // The words' matrices are read, and new ones written into the array of all nodes: for one tree and for many.
+    // The words' matrices are read, and new ones written into the array of all nodes.
     let found = maps(&[]);
-    assert_eq!(found.len(), 4, "{found:#?}");
+    assert_eq!(found.len(), 2, "{found:#?}");
     let found = maps(&["split_dots"]);
-    assert!(found.len() > 4, "{found:#?}");
+    assert!(found.len() > 2, "{found:#?}");
 }
