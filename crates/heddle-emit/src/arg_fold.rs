@@ -7,7 +7,7 @@ use heddle_uprogram::program::{Local, Store};
 
 use crate::fold::neutral;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, computed, name};
+use crate::scalar::{Scalars, Site, bare, computed, name};
 
 /// Partial results: enough to fill vectors of indices, which are wider than most elements.
 const WIDTH: i64 = 32;
@@ -30,7 +30,7 @@ impl Writer<'_> {
             &[store.offset],
         );
         let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
-        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[value]);
         // An arg-reduction has at least one place, so hoisted code is needed.
         self.open(&levels, &mut scalars, early, &[axis]);
         scalars.hoist(self.text, &[value], &[axis], &self.op.body);

@@ -6,14 +6,14 @@ use heddle_uprogram::program::{BufferKind, Chain, Lanes, Operator, Share};
 
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare};
+use crate::scalar::{Scalars, Site, bare};
 
 impl Writer<'_> {
     /// The steps of a chain.
     pub fn chain(&mut self, chain: &Chain) {
         let axes = 0..self.op.axes.len();
         let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
-        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[]);
         self.has_points();
         let joined = self.is_joined();
         let has_rows = |buffer| matches!(self.program.buffers[buffer].kind, BufferKind::Shared);
@@ -53,7 +53,6 @@ impl Writer<'_> {
                 program: self.program,
                 dialect: self.dialect,
                 op: &op,
-                site: self.site,
                 in_chain: true,
             };
             inner.body();

@@ -12,7 +12,7 @@ use heddle_uprogram::{Expr, ExprId, UProgram};
 use crate::dialect::Dialect;
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, combine, name};
+use crate::scalar::{Scalars, Site, bare, combine, name};
 use crate::text::Text;
 use crate::windows::{longest_run, read_windows};
 
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         let mut s = Scalars::new(
             self.program,
             self.dialect,
-            self.site,
+            Site::Given,
             &[c.a.value, c.b.value],
         );
         self.open(&levels, &mut s, &[], &[]);
@@ -151,7 +151,7 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn epilogue(&self, c: &Contract) -> Scalars<'a> {
         let roots = [c.finish, c.store.offset];
-        Scalars::new(self.program, self.dialect, self.site, &roots)
+        Scalars::new(self.program, self.dialect, Site::Given, &roots)
     }
 
     /// Stores the epilogue of a sum.
@@ -398,7 +398,7 @@ impl<'a> Writer<'a> {
 
     /// Assigns the first element of a row.
     fn first_of_row(&mut self, to: &str, at: ExprId) {
-        let mut s = Scalars::new(self.program, self.dialect, self.site, &[at]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[at]);
         let first = s.write(self.text, at);
         self.text.line(format!("{to} = {};", bare(&first)));
     }
@@ -441,7 +441,7 @@ impl<'a> Writer<'a> {
                         .line(format!("const int64_t {} = {value};", name(local)));
                 }
             }
-            let mut s = Scalars::new(self.program, self.dialect, self.site, &[at]);
+            let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[at]);
             let offset = s.write(self.text, at);
             self.text
                 .line(format!("{what}_{place} = {};", bare(&offset)));
@@ -456,7 +456,7 @@ impl<'a> Writer<'a> {
     /// Declares a pointer to each operand's first element; returns it with its strides along rows
     /// or columns and along the depth.
     fn operands(&mut self, c: &Contract, ty: &str) -> [(String, String); 2] {
-        let mut s = Scalars::new(self.program, self.dialect, self.site, &[]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[]);
         [("a", c.a), ("b", c.b)].map(|(role, operand)| {
             let (buffer, base, strides) = match operand.access {
                 Access::Strided {
@@ -516,7 +516,7 @@ impl<'a> Writer<'a> {
             "const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;",
         );
         let (k, j) = (name(c.depth.0), name(c.columns));
-        let mut s = Scalars::new(self.program, self.dialect, self.site, &[c.b.value]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[c.b.value]);
         let mut columns = s.clone();
         let divided = self.divided_columns(c);
         for (i, &id) in divided.iter().enumerate() {

@@ -8,7 +8,7 @@ use heddle_uprogram::program::{Local, Store};
 
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, combine, computed, name};
+use crate::scalar::{Scalars, Site, bare, combine, computed, name};
 use heddle_uprogram::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of an addition.
@@ -75,7 +75,7 @@ impl Writer<'_> {
             _ => None,
         };
         let points = self.has_points();
-        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[value]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[value]);
         let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
         let varying = [varying.as_slice(), &self.locals(columns)].concat();
         // An empty reduction must not evaluate a checked index.

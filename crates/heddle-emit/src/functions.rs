@@ -1,5 +1,5 @@
-//! The functions of operators. Operators whose text differs only in names of buffers and variables
-//! share a function that takes these as arguments. Layers of deep networks and unrolled loops have
+//! The functions of operators. Operators whose text differs only in names of buffers and variables,
+//! and in their error sites, share a function that takes these as arguments. Layers of deep networks and unrolled loops have
 //! such operators, and the C compiler's time grows with the number of functions.
 
 use std::collections::{BTreeMap, HashMap};
@@ -34,6 +34,8 @@ struct Call {
     function: usize,
     in_pieces: bool,
     args: Vec<String>,
+    /// The operator's error site, if its function takes it.
+    site: Option<usize>,
 }
 
 /// Limit on the nodes named in a function's comment.
@@ -48,7 +50,11 @@ impl Functions {
         };
         let mut known: HashMap<String, usize> = HashMap::new();
         for id in program.running() {
-            let (parameters, text) = operator::function(program, dialect, id);
+            let operator::Function {
+                parameters,
+                takes_site,
+                text,
+            } = operator::function(program, dialect, id);
             let (key, places) = nameless(&text, &parameters);
             let function = *known.entry(key).or_insert_with(|| {
                 all.functions.push(Function {
@@ -73,6 +79,7 @@ impl Functions {
                 function,
                 in_pieces: program.operators[id].share.is_in_pieces(),
                 args,
+                site: takes_site.then_some(id.index()),
             };
             all.calls.insert(id, call);
         }
@@ -102,8 +109,9 @@ impl Functions {
         let function = self.functions[call.function].id.index();
         let args = call.args.iter().map(|name| format!(", {prefix}{name}"));
         let args: String = args.collect();
+        let site = call.site.map_or(String::new(), |site| format!(", {site}"));
         let phase = if call.in_pieces { ", ++phase" } else { "" };
-        format!("op{function}(env, worker, workers{phase}{args});")
+        format!("op{function}(env, worker, workers{phase}{args}{site});")
     }
 }
 

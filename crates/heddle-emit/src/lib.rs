@@ -22,8 +22,10 @@ mod prelude;
 mod program;
 mod resizes;
 mod scalar;
+mod team_loops;
 mod text;
 mod tiles;
+mod turns;
 mod windows;
 
 pub use constants::{Constant, Constants, is_constant};

@@ -10,7 +10,7 @@ use heddle_uprogram::program::{
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::{self as target, Dialect};
-use crate::scalar::{Scalars, bare, element, name, stored};
+use crate::scalar::{Scalars, Site, bare, element, name, stored};
 use crate::text::Text;
 
 /// The arguments of an operator's function besides the environment.
@@ -90,8 +90,17 @@ pub struct Parameter {
     pub name: String,
 }
 
-/// An operator's function, and its parameters.
-pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<Parameter>, String) {
+/// An operator's function.
+pub struct Function {
+    /// Its parameters besides the environment, this unit, pieces and the site.
+    pub parameters: Vec<Parameter>,
+    /// Whether its last argument is the operator's error site.
+    pub takes_site: bool,
+    pub text: String,
+}
+
+/// Writes the function of an operator.
+pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Function {
     let op = &program.operators[id];
     let parameters = Arguments::of(program, op).parameters(program, dialect, &op.body);
     let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
@@ -100,19 +109,13 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<P
         true => format!(", uint32_t phase{own}"),
         false => own,
     };
-    let mut text = Text::default();
-    text.line(format!(
-        "{} op{}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{",
-        dialect.function,
-        id.index()
-    ));
+    let mut text = Text::inside();
     text.line("(void)env, (void)worker, (void)workers;");
     let mut w = Writer {
         text: &mut text,
         program,
         dialect,
         op,
-        site: id.index() as u32,
         in_chain: false,
     };
     w.share();
@@ -120,8 +123,21 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> (Vec<P
     if op.share.is_in_pieces() {
         w.text.line("}");
     }
-    w.text.line("}");
-    (parameters, text.finish())
+    let body = text.finish();
+    let takes_site = body.contains(&format!("(env, {},", Site::Given));
+    let site = match takes_site {
+        true => format!(", const uint32_t {}", Site::Given),
+        false => String::new(),
+    };
+    let (qualifier, k) = (dialect.function, id.index());
+    let head = format!(
+        "{qualifier} op{k}(const heddle_env *env, int32_t worker, int32_t workers{own}{site}) {{"
+    );
+    Function {
+        parameters,
+        takes_site,
+        text: format!("{head}\n{body}}}\n"),
+    }
 }
 
 /// Writes one operator.
@@ -130,7 +146,6 @@ pub struct Writer<'a> {
     pub program: &'a UProgram,
     pub dialect: &'a Dialect,
     pub op: &'a Operator,
-    pub site: u32,
     /// True inside a step of a chain, at one point of the operator.
     pub in_chain: bool,
 }
@@ -392,7 +407,7 @@ impl Writer<'_> {
 
     /// An expression, mostly a size, as C.
     pub fn size(&mut self, size: ExprId) -> String {
-        let mut scalars = Scalars::new(self.program, self.dialect, self.site, &[]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[]);
         scalars.write(self.text, size)
     }
 

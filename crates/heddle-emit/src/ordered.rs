@@ -10,7 +10,7 @@ use heddle_uprogram::{Expr, ExprId};
 use crate::fold::{fold_op, neutral};
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, combine, computed, loaded, name};
+use crate::scalar::{Scalars, Site, bare, combine, computed, loaded, name};
 
 impl<'p> Writer<'p> {
     /// Elements that are written, or combined with old ones, in order. Where the innermost parallel
@@ -130,7 +130,7 @@ impl<'p> Writer<'p> {
         let axes = 0..self.op.axes.len();
         let levels = axes.map(|k| Level { first: k, last: k }).collect();
         self.has_points();
-        let scalars = Scalars::new(self.program, self.dialect, self.site, roots);
+        let scalars = Scalars::new(self.program, self.dialect, Site::Given, roots);
         (levels, scalars)
     }
 

@@ -1,5 +1,7 @@
 //! Writes a whole program: helpers, operators, and the control flow that every unit executes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::layout::stored_bytes;
@@ -17,8 +19,10 @@ use crate::host;
 use crate::leaving::Leaving;
 use crate::operator::Arguments;
 use crate::resizes::Resizes;
-use crate::scalar::{Scalars, bare, name};
+use crate::scalar::{Scalars, Site, bare, name};
+use crate::team_loops::{self, Passed};
 use crate::text::{Text, plain};
+use crate::turns::{Turned, Turns};
 
 /// A program as text.
 #[derive(Debug)]
@@ -88,7 +92,16 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
         parts: 0,
         resizes: Resizes::default(),
         leaving: Leaving::default(),
+        turns: Turns::default(),
+        divisions: BTreeSet::new(),
+        inside: None,
     };
+    if dialect.looks_up {
+        w.turns = Turns::of(program, |buffer| w.stays(buffer));
+    }
+    if !dialect.resizes {
+        w.divisions = team_loops::divisions(program);
+    }
     if control == Control::Units && dialect.resizes {
         w.resizes = Resizes::of(program);
     }
@@ -138,6 +151,12 @@ pub(crate) struct Writer<'p> {
     parts: usize,
     pub(crate) resizes: Resizes,
     pub(crate) leaving: Leaving,
+    /// Buffers whose addresses follow from a bit.
+    pub(crate) turns: Turns,
+    /// Divisions into so many teams of which each unit keeps the teams that it is in.
+    divisions: BTreeSet<u32>,
+    /// The team whose units alone execute the loop around.
+    inside: Option<Team>,
 }
 
 impl Writer<'_> {
@@ -185,6 +204,16 @@ impl Writer<'_> {
         self.sizes();
         self.buffers();
         self.variables();
+        for bit in 0..self.turns.bits {
+            self.text.line(format!(
+                "int32_t turned{bit} = 0; /* arrays that exchange their memory */"
+            ));
+        }
+        for of in &self.divisions {
+            self.text.line(format!(
+                "const int32_t first_of{of} = heddle_team_of(worker, workers, {of}), last_of{of} = heddle_last_team_of(worker, workers, {of});"
+            ));
+        }
         self.stack();
         self.text
             .line("uint64_t epoch = 0; /* of waits for named units */");
@@ -209,6 +238,22 @@ impl Writer<'_> {
         operators.any(|(_, op)| op.share.is_in_pieces())
     }
 
+    /// True for memory of the program as a whole, whose address is the same for all units.
+    fn stays(&self, buffer: Buffer) -> bool {
+        let data = &self.program.buffers[buffer];
+        let is_memory = matches!(data.kind, BufferKind::Scratch | BufferKind::Segment);
+        is_memory && data.procedure.is_none() && !self.layout.strides.contains_key(&buffer)
+    }
+
+    /// The place in the launch table of an array's address; of a pair, that of the one whose memory it has.
+    fn entry(&self, buffer: Buffer, places: &BTreeMap<Buffer, usize>) -> String {
+        let own = places[&buffer];
+        match self.turns.get(buffer) {
+            Some(Turned { partner, bit }) => format!("turned{bit} ? {} : {own}", places[&partner]),
+            None => own.to_string(),
+        }
+    }
+
     fn buffers(&mut self) {
         let mut constants = 0;
         let moving = self.moving_buffers();
@@ -229,7 +274,7 @@ impl Writer<'_> {
                     ("const ", format!("env->constants[{}]", constants - 1))
                 }
                 BufferKind::Segment => {
-                    let k = self.layout.segments[&id];
+                    let k = self.entry(id, &self.layout.segments);
                     if data.procedure.is_some() {
                         self.text.line(format!("int64_t {} = 0;", used(id)));
                     }
@@ -242,7 +287,7 @@ impl Writer<'_> {
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),
                 _ => {
-                    let word = self.layout.offsets[&id];
+                    let word = self.entry(id, &self.layout.offsets);
                     let own = match self.layout.strides.get(&id) {
                         Some(stride) => format!(" + {} * env->table[{stride}]", self.own()),
                         None => String::new(),
@@ -289,7 +334,11 @@ impl Writer<'_> {
     pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
         let names_outside = self.leaving.names;
         let mut team = None;
+        let mut turned = vec![];
         for stmt in stmts {
+            if !matches!(stmt, Stmt::Swap(..)) {
+                turned.clear();
+            }
             if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Unit)) {
                 self.turn_to(&mut team, None);
             }
@@ -324,6 +373,14 @@ impl Writer<'_> {
                     self.text
                         .line(format!("{} = {};", name(*local), bare(&value)));
                     self.text.line("}");
+                }
+                Stmt::Swap(a, _) if self.turns.get(*a).is_some() => {
+                    // Pairs that are exchanged together have one bit.
+                    let bits = self.turns.get(*a).map(|turned| turned.bit);
+                    for bit in bits.into_iter().filter(|bit| !turned.contains(bit)) {
+                        self.text.line(format!("turned{bit} ^= 1;"));
+                    }
+                    turned.extend(bits);
                 }
                 Stmt::Swap(a, b) => {
                     let ty = self.dialect.stored(self.program.buffers[*a].dtype);
@@ -422,13 +479,24 @@ impl Writer<'_> {
         self.text.line(format!("/* {} */", plain(node)));
         let i = name(*iteration);
         let resize = self.enter(&i, body);
-        let trip = trip.map(|t| format!("{i} < {}", self.named_expr(t)));
+        let trip = trip.map(|t| self.named_expr(t));
         let cond = cond.map(name);
         let first = match resize {
             Some(_) => String::new(),
             None => format!("{i} = 0"),
         };
-        let test: Vec<_> = trip.into_iter().chain(cond).collect();
+        let own = match (&trip, &cond, resize, self.control) {
+            (Some(trip), None, None, Control::Units) => {
+                Passed::of(self.program, body).map(|passed| (trip.clone(), passed))
+            }
+            _ => None,
+        };
+        if let Some((_, Passed { team, .. })) = &own {
+            self.text.line(format!("if ({}) {{", self.is_in(*team)));
+            self.inside = Some(*team);
+        }
+        let bound = trip.map(|trip| format!("{i} < {trip}"));
+        let test: Vec<_> = bound.into_iter().chain(cond).collect();
         self.text.word(self.dialect.rolled);
         self.text
             .line(format!("for ({first}; {}; {i}++) {{", test.join(" && ")));
@@ -439,6 +507,27 @@ impl Writer<'_> {
             self.resize(number);
         }
         self.block(body, of);
+        self.text.line("}");
+        if let Some((trip, passed)) = own {
+            self.inside = None;
+            self.pass(&i, &trip, &passed, of);
+        }
+    }
+
+    /// What units of other teams do in the place of a team's loop: they count its iterations and waits, and exchange the same names.
+    fn pass(&mut self, i: &str, trip: &str, passed: &Passed, of: Option<ProcedureId>) {
+        self.text.line("} else {");
+        self.text
+            .line(format!("{i} = heddle_max_i64({}, 0);", bare(trip)));
+        if passed.waits > 0 {
+            self.text
+                .line(format!("epoch += (uint64_t){i} * {};", passed.waits));
+        }
+        if !passed.swaps.is_empty() {
+            self.text.line(format!("if ({i} % 2 != 0) {{"));
+            self.block(&passed.swaps, of);
+            self.text.line("}");
+        }
         self.text.line("}");
     }
 
@@ -476,9 +565,8 @@ impl Writer<'_> {
         let condition = |units: Units| match units {
             Units::All => String::new(),
             Units::One(unit) => format!("if (worker == {unit} % workers) "),
-            Units::Team(Team { index, of }) => {
-                format!("if (heddle_is_in_team(worker, workers, {index}, {of})) ")
-            }
+            Units::Team(team) if self.inside == Some(team) => String::new(),
+            Units::Team(team) => format!("if ({}) ", self.is_in(team)),
         };
         let (tells, waits) = (condition(from), condition(to));
         self.text
@@ -513,6 +601,14 @@ impl Writer<'_> {
         ));
     }
 
+    /// Whether this unit is in a team.
+    fn is_in(&self, Team { index, of }: Team) -> String {
+        match self.divisions.contains(&of) {
+            true => format!("first_of{of} <= {index} && {index} <= last_of{of}"),
+            false => format!("heddle_is_in_team(worker, workers, {index}, {of})"),
+        }
+    }
+
     /// Ends what one team does, and begins what another one does, whose units are numbered from 0 there; `None`: all units.
     fn turn_to(&mut self, from: &mut Option<Team>, to: Option<Team>) {
         let before = std::mem::replace(from, to);
@@ -525,9 +621,10 @@ impl Writer<'_> {
         let Some(Team { index, of }) = to else {
             return;
         };
-        self.text.line(format!(
-            "if (heddle_is_in_team(worker, workers, {index}, {of})) {{"
-        ));
+        self.text.line(match self.inside == to {
+            true => "{".to_owned(),
+            false => format!("if ({}) {{", self.is_in(Team { index, of })),
+        });
         let [first, end] =
             ["first", "end"].map(|border| format!("heddle_team_{border}(all, {index}, {of})"));
         for line in [
@@ -577,7 +674,7 @@ impl Writer<'_> {
     }
 
     pub(crate) fn expr(&mut self, expr: ExprId, site: u32) -> String {
-        let mut scalars = Scalars::new(self.program, self.dialect, site, &[expr]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Number(site), &[expr]);
         // Subexpression names stay unique, since statements may share a scope.
         scalars.next = self.parts;
         let value = scalars.write(&mut self.text, expr);

@@ -4,6 +4,7 @@
 //! choice.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, ScaleRounding, UnaryOp};
@@ -13,12 +14,30 @@ use heddle_uprogram::{Expr, ExprId};
 use crate::dialect::Dialect;
 use crate::text::Text;
 
+/// The error site of a block of code.
+#[derive(Clone, Copy, Debug)]
+pub enum Site {
+    /// That of a statement.
+    Number(u32),
+    /// What the function is given: operators with other sites may share it.
+    Given,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(site) => write!(f, "{site}"),
+            Self::Given => f.write_str("site"),
+        }
+    }
+}
+
 /// Writes the expressions of one block of code. A clone serves an inner block.
 #[derive(Clone)]
 pub struct Scalars<'p> {
     program: &'p UProgram,
     dialect: &'p Dialect,
-    site: u32,
+    site: Site,
     /// The number of references to each expression, including roots.
     uses: HashMap<ExprId, usize>,
     /// Variables that hold expressions.
@@ -31,7 +50,7 @@ pub struct Scalars<'p> {
 
 impl<'p> Scalars<'p> {
     /// For code that evaluates these expressions.
-    pub fn new(program: &'p UProgram, dialect: &'p Dialect, site: u32, roots: &[ExprId]) -> Self {
+    pub fn new(program: &'p UProgram, dialect: &'p Dialect, site: Site, roots: &[ExprId]) -> Self {
         let mut uses = HashMap::new();
         let mut seen = HashSet::new();
         for &root in roots {

@@ -8,6 +8,14 @@ pub struct Text {
 }
 
 impl Text {
+    /// Lines within one level.
+    pub fn inside() -> Self {
+        Self {
+            depth: 1,
+            ..Self::default()
+        }
+    }
+
     /// A line at the current depth. A line that ends in `{` opens a level, one that starts with `}`
     /// closes it.
     pub fn line(&mut self, line: impl AsRef<str>) {

@@ -15,7 +15,7 @@ use heddle_uprogram::program::{Local, Tile};
 use heddle_uprogram::step::{Step, offsets};
 
 use crate::operator::Writer;
-use crate::scalar::{Scalars, bare, combine, name};
+use crate::scalar::{Scalars, Site, bare, combine, name};
 
 /// An operand's part of a tile.
 struct Side {
@@ -249,7 +249,7 @@ impl Writer<'_> {
             "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
             t.depth, side.places, side.until
         ));
-        let mut s = Scalars::new(self.program, self.dialect, self.site, &[side.value]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[side.value]);
         let value = s.write(self.text, side.value);
         self.text
             .line(format!("next_{}[i] = {};", side.role, bare(&value)));

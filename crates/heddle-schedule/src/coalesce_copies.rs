@@ -423,7 +423,8 @@ impl Finder<'_> {
     }
 
     /// The swap that makes `to`, copied from `from` by statement `i`, the next `from`; only if the
-    /// old `from` is dead after the copy, and `to` before it.
+    /// old `from` is dead after the copy, and `to` before it. In between `to` may take the places of other buffers (a loop
+    /// within): names have the same contents as before.
     fn passed_on(&self, block: &[Stmt], i: usize, to: Buffer, from: Buffer) -> Option<usize> {
         let exchange = |s: &Stmt| matches!(s, Stmt::Swap(a, b) if [*a, *b] == [to, from] || [*a, *b] == [from, to]);
         let swap = (i + 1..block.len()).find(|k| exchange(&block[*k]))?;
@@ -434,8 +435,7 @@ impl Finder<'_> {
             && self.elsewhere.of(to) == 0
             && self.elsewhere.of(from) == 0
             && after.of(from) == 1
-            && from_copy.of(to) == self.total.of(to)
-            && after.swapped.get(&to) == Some(&1);
+            && from_copy.of(to) == self.total.of(to);
         // Later statements would see the names swapped.
         let late = self.touches(&block[swap + 1..]);
         (fits && late.of(to) == 0).then_some(swap)

@@ -37,6 +37,16 @@ HEDDLE_INLINE int32_t heddle_team_end(int32_t workers, int32_t part, int32_t par
   return end > first ? end : first + 1;
 }
 
+/* The first and the last of the teams that this unit is in: one, where there are enough units. */
+HEDDLE_INLINE int32_t heddle_team_of(int32_t worker, int32_t workers, int32_t parts) {
+  const int32_t part = (int32_t)(((int64_t)worker * parts + workers - 1) / workers);
+  const int32_t before = part == parts || heddle_team_first(workers, part, parts) > worker;
+  return part - before;
+}
+HEDDLE_INLINE int32_t heddle_last_team_of(int32_t worker, int32_t workers, int32_t parts) {
+  return (int32_t)(((int64_t)(worker + 1) * parts - 1) / workers);
+}
+
 /* True if this unit is one of that team. */
 HEDDLE_INLINE int32_t heddle_is_in_team(int32_t worker, int32_t workers, int32_t part,
                                         int32_t parts) {
@@ -46,12 +56,10 @@ HEDDLE_INLINE int32_t heddle_is_in_team(int32_t worker, int32_t workers, int32_t
 
 /* The first unit of the teams around those that this unit is in, and the one behind the last. */
 HEDDLE_INLINE int32_t heddle_near_first(int32_t worker, int32_t workers, int32_t parts) {
-  /* The first team that begins here; with more units than teams, the one that this unit is in. */
-  int32_t part = (int32_t)(((int64_t)worker * parts + workers - 1) / workers);
-  if (part == parts || heddle_team_first(workers, part, parts) > worker) part--;
+  const int32_t part = heddle_team_of(worker, workers, parts);
   return heddle_team_first(workers, part > 0 ? part - 1 : 0, parts);
 }
 HEDDLE_INLINE int32_t heddle_near_end(int32_t worker, int32_t workers, int32_t parts) {
-  const int32_t part = (int32_t)(((int64_t)(worker + 1) * parts - 1) / workers);
+  const int32_t part = heddle_last_team_of(worker, workers, parts);
   return heddle_team_end(workers, part + 1 < parts ? part + 1 : part, parts);
 }

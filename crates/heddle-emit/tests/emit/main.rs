@@ -32,6 +32,7 @@ mod snapshots;
 mod split;
 mod stops;
 mod teams;
+mod turns;
 mod warnings;
 mod weights;
 

@@ -150,7 +150,7 @@ fn lanes_of_a_point_are_clean() {
 fn teams_are_clean() {
     let grid = Grid { blocks: 4, ..GRID };
     let machine = Machine::h100().with_grid(4, GRID.threads as usize);
-    let (module, inputs) = drawn("layers", &layers(2, 6, 3), 1, 7);
+    let (module, inputs) = drawn("layers", &layers(3, 2, 6, 3), 1, 7);
     let schedule = |program: &mut UProgram| on_teams(program, &machine);
     let case = Case::on_gpu("layers", module, &inputs, &machine, &schedule);
     let mut case = case.expect("it is compiled");

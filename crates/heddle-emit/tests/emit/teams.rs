@@ -6,8 +6,8 @@ use heddle_runtime::{BuildOptions, Grid};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{OperatorId, Stmt, Team, for_each_stmt};
 
-/// Layers of which each works on what the one before left in the last step.
-pub fn layers(count: usize, trips: usize, inner: usize) -> String {
+/// Layers of so many rows, of which each works on what the one before left in the last step.
+pub fn layers(rows: usize, count: usize, trips: usize, inner: usize) -> String {
     let list = |form: &dyn Fn(usize) -> String| (0..count).map(form).collect::<Vec<_>>().join(", ");
     let layer = |k: usize| {
         let other = if k == 0 {
@@ -16,22 +16,22 @@ pub fn layers(count: usize, trips: usize, inner: usize) -> String {
             format!("c{}", k - 1)
         };
         format!(
-            "  %n{k}: f32[3,33] = loop %j{k} trip {inner} carry (%h{k}: f32[3,33] = %c{k}) {{
+            "  %n{k}: f32[{rows},33] = loop %j{k} trip {inner} carry (%h{k}: f32[{rows},33] = %c{k}) {{
       continue carry tanh(add(dot(%h{k}, %small), dot(%{other}, %u)))
     }}\n"
         )
     };
     format!(
-        "fn @main(%x: f32[3,33], %w: f32[33,33], %u: f32[33,33]) -> ({}) {{
+        "fn @main(%x: f32[{rows},33], %w: f32[33,33], %u: f32[33,33]) -> ({}) {{
   %small = mul(%w, 0.1)
   {} = loop %i trip {trips} carry ({}) {{
 {}    continue carry {}
   }}
   return {}
 }}",
-        list(&|k| format!("%y{k}: f32[3,33]")),
-        list(&|k| format!("%y{k}: f32[3,33]")),
-        list(&|k| format!("%c{k}: f32[3,33] = %x")),
+        list(&|k| format!("%y{k}: f32[{rows},33]")),
+        list(&|k| format!("%y{k}: f32[{rows},33]")),
+        list(&|k| format!("%c{k}: f32[{rows},33] = %x")),
         (0..count).map(layer).collect::<String>(),
         list(&|k| format!("%n{k}")),
         list(&|k| format!("%y{k}")),
@@ -79,31 +79,48 @@ fn set_teams(program: &mut UProgram) {
     }
 }
 
+/// Do units of other teams pass by the loops of one?
+fn passes_by(text: &str) -> bool {
+    text.contains(" % 2 != 0) {")
+}
+
 #[test]
 fn on_workers() {
     let machine = Machine::reference_host(8).with_barrier_ns(0.0);
     for (count, trips, inner) in [(2, 9, 3), (3, 5, 2), (5, 2, 3), (4, 7, 4)] {
         let name = format!("{count} layers, {trips} steps");
-        let (module, inputs) = drawn(&name, &layers(count, trips, inner), 1, 7);
+        let (module, inputs) = drawn(&name, &layers(3, count, trips, inner), 1, 7);
         let schedule = |program: &mut UProgram| on_teams(program, &machine);
         let case = Case::with(&name, module, &inputs, &machine, &schedule);
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
         let near = case.source.text.contains("= heddle_near_first");
         assert!(near, "{}", case.source.text);
+        assert!(passes_by(&case.source.text), "{}", case.source.text);
         case.check(&name, &BuildOptions::default(), &[1, 2, 3, 5, 8]);
     }
 }
 
 #[test]
 fn on_blocks() {
-    for (blocks, count) in [(1, 2), (2, 3), (7, 3), (9, 4)] {
+    for (rows, blocks, count) in [(3, 1, 2), (3, 2, 3), (1, 7, 3), (3, 9, 4), (1, 9, 4)] {
         let machine = Machine::h100().with_grid(blocks, 64);
-        let name = format!("{count} layers on {blocks} blocks");
-        let (module, inputs) = drawn(&name, &layers(count, 4, 3), 1, 7);
+        let name = format!("{count} layers of {rows} rows on {blocks} blocks");
+        let (module, inputs) = drawn(&name, &layers(rows, count, 4, 3), 1, 7);
         let schedule = |program: &mut UProgram| on_teams(program, &machine);
         let case = Case::on_gpu(&name, module, &inputs, &machine, &schedule);
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(case.source.text.contains("= heddle_near_first"), "{name}");
+        let text = &case.source.text;
+        assert!(text.contains("= heddle_near_first"), "{name}");
+        assert!(passes_by(text), "{name}: {text}");
+        // The blocks of a team wait for each other in its loop; the others count these waits.
+        assert_eq!(
+            text.contains("epoch += (uint64_t)"),
+            rows == 1,
+            "{name}: {text}"
+        );
+        // Each block knows its teams.
+        let own = format!("first_of{count} <= 1 && 1 <= last_of{count}");
+        assert!(text.contains(&own), "{name}: {text}");
         let grids = [(32, 1), (64, 2), (32, 3)].map(|(warp, seed)| Grid {
             blocks: blocks as u32,
             threads: 64,

@@ -1,22 +1,22 @@
 HEDDLE_PROGRAM(4, 1, 0, 1, 10);
 
 /* line 2_ column 8 */
-HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const int64_t *restrict b3, float *restrict b4, const int64_t v0) {
+HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const int64_t *restrict b3, float *restrict b4, const int64_t v0, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
-  const int64_t t1 = (heddle_at(env, 0, b3[0], v0) * 16);
+  const int64_t t1 = (heddle_at(env, site, b3[0], v0) * 16);
   for (int64_t v2 = from; v2 < to; v2++) {
     b4[v2] = b2[t1 + v2];
   }
 }
 
 /* line 8_ column 8 */
-HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b4, float *restrict b5, const int64_t v0, const int64_t v3) {
+HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b4, float *restrict b5, const int64_t v0, const int64_t v3, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
+  const int64_t t1 = (heddle_at(env, site, v3, v0) * 16);
   for (int64_t v2 = 0; v2 < 16; v2++) {
     b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
   }
@@ -87,7 +87,7 @@ HEDDLE_MAIN {
   {
     v1 = b3[0];
   }
-  op0(env, worker, workers, b2, b3, b4, v0);
+  op0(env, worker, workers, b2, b3, b4, v0, 0);
   /* line 2_ column 8 */
   HEDDLE_TRY(heddle_depth(env, 5, depth + 1));
   {
@@ -129,7 +129,7 @@ HEDDLE_MAIN {
       if (!((v0 > 0) | 0)) return heddle_fail(env, HEDDLE_SHAPE, 9, v0, 1);
     }
     HEDDLE_TRY(heddle_meet(env, first, workers));
-    op1(env, worker, workers, b2, b4, b5, v0, v3);
+    op1(env, worker, workers, b2, b4, b5, v0, v3, 1);
   } else {
     {
       v5 = b0[heddle_at(env, 10, v3, v0)];

@@ -1,12 +1,12 @@
 HEDDLE_PROGRAM(4, 1, 0, 1, 10);
 
 /* line 2_ column 8 */
-HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const int64_t *__restrict__ b3, float *__restrict__ b4, const int64_t v0) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const int64_t *__restrict__ b3, float *__restrict__ b4, const int64_t v0, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
   if (from >= to) return;
-  const int64_t t1 = (heddle_at(env, 0, b3[0], v0) * 16);
+  const int64_t t1 = (heddle_at(env, site, b3[0], v0) * 16);
   HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b4[v2] = b2[t1 + v2];
@@ -14,10 +14,10 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 8_ column 8 */
-HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
-  const int64_t t1 = (heddle_at(env, 1, v3, v0) * 16);
+  const int64_t t1 = (heddle_at(env, site, v3, v0) * 16);
   HEDDLE_ROLLED
   for (int64_t v2 = 0 + heddle_lane; v2 < 16; v2 += heddle_lanes) {
     b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
@@ -84,7 +84,7 @@ HEDDLE_MAIN {
   {
     v1 = b3[0];
   }
-  HEDDLE_RUN(op0(env, worker, workers, b2, b3, b4, v0));
+  HEDDLE_RUN(op0(env, worker, workers, b2, b3, b4, v0, 0));
   /* line 2_ column 8 */
   HEDDLE_TRY(heddle_depth(env, 5, depth + 1));
   {
@@ -128,7 +128,7 @@ HEDDLE_MAIN {
     epoch++;
     heddle_signal(env, worker, epoch);
     if (worker == 0 % workers) { const int32_t from = 0, to = workers; HEDDLE_TRY(heddle_wait_for(env, from, to, epoch)); }
-    HEDDLE_RUN(op1(env, worker, workers, b2, b4, b5, v0, v3));
+    HEDDLE_RUN(op1(env, worker, workers, b2, b4, b5, v0, v3, 1));
   } else {
     {
       v5 = b0[heddle_at(env, 10, v3, v0)];

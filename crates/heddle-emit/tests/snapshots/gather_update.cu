@@ -17,7 +17,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 3_ column 8 */
-HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const int64_t *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b5) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const int64_t *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b5, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -26,18 +26,18 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
     HEDDLE_ROLLED
     for (int64_t v1 = 0; v1 < 4; v1++) {
-      b5[(heddle_at(env, 1, b1[v1], 64) * 16) + v0] = b2[(v1 * 16) + v0];
+      b5[(heddle_at(env, site, b1[v1], 64) * 16) + v0] = b2[(v1 * 16) + v0];
     }
   }
 }
 
 /* line 3_ column 8 */
-HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED
   for (int64_t v0 = 0; v0 < 4; v0++) {
-    const int64_t t1 = (heddle_at(env, 2, b1[v0], 64) * 16);
+    const int64_t t1 = (heddle_at(env, site, b1[v0], 64) * 16);
     HEDDLE_ROLLED
     for (int64_t v1 = 0 + heddle_lane; v1 < 16; v1 += heddle_lanes) {
       b4[(v0 * 16) + v1] = b0[t1 + v1];
@@ -56,8 +56,8 @@ HEDDLE_MAIN {
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b5));
   HEDDLE_UNIT_SYNC;
-  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b5));
-  HEDDLE_RUN(op2(env, worker, workers, b0, b1, b4));
+  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b5, 1));
+  HEDDLE_RUN(op2(env, worker, workers, b0, b1, b4, 2));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 4;

@@ -517,7 +517,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
 }
 
 /* line 5_ column 18 */
-HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const float *restrict b1, float *restrict b7, const int64_t v0) {
+HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const float *restrict b1, float *restrict b7, const int64_t v0, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -528,7 +528,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
     const int64_t first = block + from;
     const int64_t last = block + to;
     if (first < last && first_row < last_row) {
-      const float *const a = b0 + (heddle_at(env, 2, v0, 64) * 64);
+      const float *const a = b0 + (heddle_at(env, site, v0, 64) * 64);
       const float *const b = b1 + 0;
       for (int64_t start = first; start < last; start += 1024) {
         const int64_t count = last - start < 1024 ? last - start : 1024;
@@ -657,7 +657,7 @@ HEDDLE_MAIN {
       const struct heddle_state state = {epoch, passed, v0, b5, b6, b10, b11};
       HEDDLE_TRY(heddle_gather(env, slot, &worker, &workers, passed, 0, &state));
     }
-    op2(env, worker, workers, b0, b1, b7, v0);
+    op2(env, worker, workers, b0, b1, b7, v0, 2);
     HEDDLE_TRY(heddle_barrier(env, worker, workers));
     op3(env, worker, workers, b2, b3, b5, b7, b9);
     op4(env, worker, workers, b6, b9, b10);

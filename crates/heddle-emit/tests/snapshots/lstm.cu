@@ -23,7 +23,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 5_ column 18 */
-HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0) {
+HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -42,7 +42,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
       float v4 = 0;
       HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v4 = v4 + (b0[(heddle_at(env, 2, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
+        v4 = v4 + (b0[(heddle_at(env, site, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
       }
       {
         HEDDLE_HERE;
@@ -118,15 +118,16 @@ HEDDLE_MAIN {
   #define b2 ((const float *)env->inputs[2].data) /* u */
   #define b3 ((const float *)env->inputs[3].data) /* b */
   #define b4 ((const float *)env->constants[0]) /* constant */
-  float *b5 = (float *)(env->scratch + env->table[0]); /* line 3_ column 15 */
-  float *b6 = (float *)(env->scratch + env->table[1]); /* line 3_ column 15 */
+  #define b5 ((float *)(env->scratch + env->table[turned0 ? 6 : 0])) /* line 3_ column 15 */
+  #define b6 ((float *)(env->scratch + env->table[turned0 ? 5 : 1])) /* line 3_ column 15 */
   #define b7 ((float *)(env->scratch + env->table[2])) /* line 5_ column 18 */
   #define b8 ((float *)(env->scratch + env->table[3])) /* line 5_ column 32 */
   #define b9 ((float *)(env->scratch + env->table[4])) /* line 5_ column 10 */
-  float *b10 = (float *)(env->scratch + env->table[5]); /* line 10_ column 10 */
-  float *b11 = (float *)(env->scratch + env->table[6]); /* line 3_ column 15 */
+  #define b10 ((float *)(env->scratch + env->table[turned0 ? 1 : 5])) /* line 10_ column 10 */
+  #define b11 ((float *)(env->scratch + env->table[turned0 ? 0 : 6])) /* line 3_ column 15 */
   #define b12 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* iteration */
+  int32_t turned0 = 0; /* arrays that exchange their memory */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b4, b5));
@@ -135,15 +136,14 @@ HEDDLE_MAIN {
   HEDDLE_ROLLED
   for (v0 = 0; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
-    HEDDLE_RUN(op2(env, worker, workers, b0, b1, b7, v0));
+    HEDDLE_RUN(op2(env, worker, workers, b0, b1, b7, v0, 2));
     HEDDLE_TRY(heddle_barrier(env, worker, workers));
     HEDDLE_RUN(op3(env, worker, workers, b2, b3, b5, b7, b9));
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op4(env, worker, workers, b6, b9, b10));
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op5(env, worker, workers, b9, b10, b11));
-    { float *swap = b5; b5 = b11; b11 = swap; }
-    { float *swap = b6; b6 = b10; b10 = swap; }
+    turned0 ^= 1;
   }
   HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b5, b12));

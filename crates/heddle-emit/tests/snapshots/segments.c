@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 2, 0, 2, 2);
 
 /* line 2_ column 11 */
-HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const int64_t *restrict b2, float *restrict b5, const int64_t v0, const int64_t v1) {
+HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b0, const int64_t *restrict b2, float *restrict b5, const int64_t v0, const int64_t v1, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -13,7 +13,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
     }
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
-    const int64_t t3 = heddle_at(env, 0, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
+    const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
     for (int64_t first = from; first < to;) {
       const int64_t rest = to - first;
       if (HEDDLE_LIKELY(rest >= 64)) {
@@ -70,7 +70,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
 }
 
 /* line 3_ column 11 */
-HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b1, const int64_t *restrict b2, float *restrict b6, const int64_t v0, const int64_t v1) {
+HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b1, const int64_t *restrict b2, float *restrict b6, const int64_t v0, const int64_t v1, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(v1 - 1, 1, worker, workers);
   const int64_t to = heddle_share(v1 - 1, 1, worker + 1, workers);
@@ -82,7 +82,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
     }
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
-    const int64_t t3 = heddle_at(env, 1, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
+    const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
     float sum[64];
     for (int64_t c = 0; c < 64; c++) sum[c] = (-INFINITY);
     for (int64_t first = 0; first < t3; first += 64) {
@@ -127,14 +127,14 @@ HEDDLE_MAIN {
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 3, v1 - 1, v0);
   }
-  op0(env, worker, workers, b0, b2, b5, v0, v1);
+  op0(env, worker, workers, b0, b2, b5, v0, v1, 0);
   {
     if (!(v1 > 0)) return heddle_fail(env, HEDDLE_SHAPE, 4, v1, 0);
   }
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 5, v1 - 1, v0);
   }
-  op1(env, worker, workers, b1, b2, b6, v0, v1);
+  op1(env, worker, workers, b1, b2, b6, v0, v1, 1);
   if (worker == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v1 - 1;

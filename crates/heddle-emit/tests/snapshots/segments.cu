@@ -1,7 +1,7 @@
 HEDDLE_PROGRAM(3, 2, 0, 2, 2);
 
 /* line 2_ column 11 */
-HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b2, float *__restrict__ b5, const int64_t v0, const int64_t v1) {
+HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b2, float *__restrict__ b5, const int64_t v0, const int64_t v1, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -23,7 +23,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       }
       const int64_t t1 = b2[v2 + 1];
       const int64_t t2 = b2[v2];
-      const int64_t t3 = heddle_at(env, 0, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
+      const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
       float sum = 0;
       HEDDLE_ROLLED_IN_PART
       for (int64_t v4 = member; v4 < t3; v4 += members) {
@@ -41,7 +41,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 3_ column 11 */
-HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1) {
+HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t groups = heddle_lanes / 8, group = heddle_lane / 8;
@@ -57,7 +57,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
     }
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
-    const int64_t t3 = heddle_at(env, 1, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
+    const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
     float sum = (-INFINITY);
     HEDDLE_ROLLED_IN_PART
     for (int64_t v3 = member; v3 < t3; v3 += members) {
@@ -91,14 +91,14 @@ HEDDLE_MAIN {
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 3, v1 - 1, v0);
   }
-  HEDDLE_RUN(op0(env, worker, workers, b0, b2, b5, v0, v1));
+  HEDDLE_RUN(op0(env, worker, workers, b0, b2, b5, v0, v1, 0));
   {
     if (!(v1 > 0)) return heddle_fail(env, HEDDLE_SHAPE, 4, v1, 0);
   }
   {
     if (!(((v1 - 1) > 0) | (v0 == 0))) return heddle_fail(env, HEDDLE_SHAPE, 5, v1 - 1, v0);
   }
-  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b6, v0, v1));
+  HEDDLE_RUN(op1(env, worker, workers, b1, b2, b6, v0, v1, 1));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = v1 - 1;

@@ -48,6 +48,32 @@ fn a_carried_value_that_was_read_before_is_changed_in_place() {
     );
 }
 
+/// The next value changes places with another buffer in each iteration of the inner loop.
+#[test]
+fn a_loop_within_a_loop_begins_with_what_the_outer_one_carries() {
+    let text = |next: &str| {
+        format!(
+            "fn @main(%x: f32[2,8], %w: f32[8,8]) -> (%y: f32[2,8]) {{
+           %y = loop %i trip 9 carry (%c: f32[2,8] = neg(%x)) {{
+             %n = loop %j trip 3 carry (%h: f32[2,8] = %c) {{
+               continue carry tanh(dot(%h, %w))
+             }}
+             continue carry {next}
+           }}
+           return %y
+         }}"
+        )
+    };
+    let (before, after) = shapes(&text("%n"));
+    assert_eq!(
+        (before.as_str(), after.as_str()),
+        ("r(r(rx)x)r", "r((rx))r")
+    );
+    // Who reads the old value finds it.
+    let (before, after) = shapes(&text("add(%n, %c)"));
+    assert!(after.contains("(r(rx)r"), "{before} {after}");
+}
+
 #[test]
 fn a_carried_value_that_is_read_after_its_change_stays() {
     let text = "fn @main(%x: f32[64,8], %w: f32[8,8]) -> (%y: f32[64,8], %z: f32[64,8]) {
