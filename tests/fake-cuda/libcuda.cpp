@@ -119,7 +119,12 @@ struct Module {
 struct Kernel {
   int32_t (*run)(const void *env, Simulation *);
   size_t env_bytes;
+  /* Dynamic shared memory of a block: the bytes of the program's array, and the most that a launch may give. */
+  size_t resident_bytes, allowed;
 };
+
+/* The most without cuFuncSetAttribute. */
+const size_t USUAL_SHARED = 48 << 10;
 
 struct Stream {
   std::mutex lock;
@@ -179,7 +184,7 @@ void mistake(const char *function, const std::string &what) {
 }
 
 void read_settings() {
-  driver.settings = {{"devices", 1}, {"driver", 12040}, {"arch", 90}, {"sms", 4}, {"blocks", 2}, {"threads", 64}, {"warp", 32},
+  driver.settings = {{"devices", 1}, {"driver", 12040}, {"arch", 90}, {"sms", 4}, {"blocks", 2}, {"threads", 64}, {"shared", 227 << 10}, {"warp", 32},
                      {"seed", 1}, {"memory", (uint64_t)8 << 30}, {"cooperative", 1}, {"mapping", 1}};
   const char *given = getenv("HEDDLE_FAKE_CUDA");
   std::string text = given ? given : "";
@@ -442,6 +447,7 @@ API int cuDeviceGetAttribute(int *value, int attribute, int) {
   case 75: *value = (int)setting("arch") / 10; break;
   case 76: *value = (int)setting("arch") % 10; break;
   case 95: *value = (int)setting("cooperative"); break;
+  case 97: *value = (int)setting("shared"); break;
   case 102: *value = (int)setting("mapping"); break;
   default: mistake(function, "attribute " + std::to_string(attribute)); return INVALID_VALUE;
   }
@@ -536,7 +542,9 @@ API int cuModuleGetFunction(void **kernel, void *handle, const char *name) {
   auto *bytes = (const int64_t *)dlsym(module->library, "heddle_fake_env_bytes");
   auto *run = dlsym(module->library, "heddle_fake_run");
   if (strcmp(name, "heddle_run") || !bytes || !run) return NOT_FOUND;
-  driver.kernels.emplace_back(new Kernel{(decltype(Kernel::run))run, (size_t)*bytes});
+  auto *resident = (const int64_t *)dlsym(module->library, "heddle_resident_bytes");
+  size_t resident_bytes = resident ? (size_t)*resident : 0;
+  driver.kernels.emplace_back(new Kernel{(decltype(Kernel::run))run, (size_t)*bytes, resident_bytes, USUAL_SHARED});
   *kernel = driver.kernels.back().get();
   return OK;
 }
@@ -555,9 +563,18 @@ API int cuModuleGetGlobal_v2(Address *address, size_t *bytes, void *handle, cons
   return OK;
 }
 
-API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int threads, size_t) {
+API int cuFuncSetAttribute(void *handle, int attribute, int value) {
   ENTER(true);
-  *blocks = threads > (int)setting("threads") ? 0 : (int)setting("blocks");
+  if (attribute != 8) mistake(function, "attribute " + std::to_string(attribute));
+  if (attribute != 8 || value < 0 || (size_t)value > (size_t)setting("shared")) return INVALID_VALUE;
+  ((Kernel *)handle)->allowed = (size_t)value;
+  return OK;
+}
+
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int threads, size_t shared) {
+  ENTER(true);
+  bool fits = threads <= (int)setting("threads") && shared <= (size_t)setting("shared");
+  *blocks = fits ? (int)setting("blocks") : 0;
   return OK;
 }
 
@@ -816,12 +833,20 @@ API int cuMemUnmap(Address address, size_t bytes) {
 }
 
 API int cuLaunchCooperativeKernel(void *handle, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
-                                  unsigned, void *stream_handle, void **arguments) {
+                                  unsigned shared, void *stream_handle, void **arguments) {
   ENTER(true);
   Stream *stream = known(function, stream_handle);
   auto *kernel = (Kernel *)handle;
   if (!stream || y != 1 || z != 1 || ty != 1 || tz != 1 || !blocks || !threads) {
     mistake(function, "its shape or its stream");
+    return INVALID_VALUE;
+  }
+  if (shared > kernel->allowed) {
+    mistake(function, "more bytes of a block than it was told of");
+    return INVALID_VALUE;
+  }
+  if (shared != kernel->resident_bytes) {
+    mistake(function, "other bytes of a block than its kernel needs");
     return INVALID_VALUE;
   }
   if (threads > setting("threads")) return OUT_OF_RESOURCES;

@@ -358,6 +358,11 @@ pub const CODES: &[(&str, u32, &str)] = &[
         "no error: block 0 has ended, so that the others look at `cancel` themselves",
     ),
     (
+        "UNITS",
+        code::UNITS,
+        "units of the launch, units that the program is scheduled for",
+    ),
+    (
         "FIRST_CUSTOM",
         code::FIRST_CUSTOM,
         "from here on the program's own, any values",
@@ -388,6 +393,8 @@ pub mod code {
     pub const STUCK: u32 = 10;
     /// No error: the block that looks at the host's word has ended, so that the others look themselves.
     pub const UNWATCHED: u32 = 11;
+    /// The launch has other units than the program is scheduled for: their number, the wanted one.
+    pub const UNITS: u32 = 12;
     /// The program's own codes begin here.
     pub const FIRST_CUSTOM: u32 = 256;
 }

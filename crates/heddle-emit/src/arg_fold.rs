@@ -30,7 +30,7 @@ impl Writer<'_> {
             &[store.offset],
         );
         let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[value]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[value]);
         // An arg-reduction has at least one place, so hoisted code is needed.
         self.open(&levels, &mut scalars, early, &[axis]);
         scalars.hoist(self.text, &[value], &[axis], &self.op.body);

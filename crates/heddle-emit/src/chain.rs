@@ -13,7 +13,7 @@ impl Writer<'_> {
     pub fn chain(&mut self, chain: &Chain) {
         let axes = 0..self.op.axes.len();
         let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[]);
         self.has_points();
         let joined = self.is_joined();
         let has_rows = |buffer| matches!(self.program.buffers[buffer].kind, BufferKind::Shared);
@@ -43,6 +43,7 @@ impl Writer<'_> {
                 team: None,
                 share: Share::One(0),
                 lanes: self.op.lanes,
+                resident: None,
                 grow: None,
                 body: step.body.clone(),
                 name: step.name.clone(),

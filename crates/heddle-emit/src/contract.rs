@@ -118,9 +118,12 @@ impl<'a> Writer<'a> {
         let mut s = Scalars::new(
             self.program,
             self.dialect,
-            Site::Given,
+            Site::Parameter,
             &[c.a.value, c.b.value],
         );
+        if let Some((load, copy)) = self.resident() {
+            s.know(load, copy);
+        }
         self.open(&levels, &mut s, &[], &[]);
         // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
@@ -151,7 +154,7 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn epilogue(&self, c: &Contract) -> Scalars<'a> {
         let roots = [c.finish, c.store.offset];
-        Scalars::new(self.program, self.dialect, Site::Given, &roots)
+        Scalars::new(self.program, self.dialect, Site::Parameter, &roots)
     }
 
     /// Stores the epilogue of a sum.
@@ -398,7 +401,7 @@ impl<'a> Writer<'a> {
 
     /// Assigns the first element of a row.
     fn first_of_row(&mut self, to: &str, at: ExprId) {
-        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[at]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[at]);
         let first = s.write(self.text, at);
         self.text.line(format!("{to} = {};", bare(&first)));
     }
@@ -441,7 +444,7 @@ impl<'a> Writer<'a> {
                         .line(format!("const int64_t {} = {value};", name(local)));
                 }
             }
-            let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[at]);
+            let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[at]);
             let offset = s.write(self.text, at);
             self.text
                 .line(format!("{what}_{place} = {};", bare(&offset)));
@@ -456,7 +459,7 @@ impl<'a> Writer<'a> {
     /// Declares a pointer to each operand's first element; returns it with its strides along rows
     /// or columns and along the depth.
     fn operands(&mut self, c: &Contract, ty: &str) -> [(String, String); 2] {
-        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[]);
         [("a", c.a), ("b", c.b)].map(|(role, operand)| {
             let (buffer, base, strides) = match operand.access {
                 Access::Strided {
@@ -516,7 +519,7 @@ impl<'a> Writer<'a> {
             "const int64_t panels = until - panel < HEDDLE_PANELS ? until - panel : HEDDLE_PANELS;",
         );
         let (k, j) = (name(c.depth.0), name(c.columns));
-        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[c.b.value]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[c.b.value]);
         let mut columns = s.clone();
         let divided = self.divided_columns(c);
         for (i, &id) in divided.iter().enumerate() {

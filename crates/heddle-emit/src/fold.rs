@@ -75,7 +75,7 @@ impl Writer<'_> {
             _ => None,
         };
         let points = self.has_points();
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[value]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[value]);
         let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
         let varying = [varying.as_slice(), &self.locals(columns)].concat();
         // An empty reduction must not evaluate a checked index.

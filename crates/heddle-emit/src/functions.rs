@@ -11,6 +11,7 @@ use heddle_uprogram::program::OperatorId;
 
 use crate::dialect::Dialect;
 use crate::operator::{self, Parameter};
+use crate::residents;
 use crate::text::{Text, plain};
 
 /// The functions of a program's operators.
@@ -18,11 +19,15 @@ pub struct Functions {
     functions: Vec<Function>,
     /// The function and arguments of each operator.
     calls: BTreeMap<OperatorId, Call>,
+    /// The calls that copy resident operands.
+    residents: BTreeMap<OperatorId, Call>,
 }
 
 struct Function {
     /// The operator that provides its number and names.
     id: OperatorId,
+    /// The start of its name.
+    prefix: &'static str,
     text: String,
     /// The parameters, by index among all names in text order.
     places: Vec<usize>,
@@ -47,43 +52,62 @@ impl Functions {
         let mut all = Self {
             functions: vec![],
             calls: BTreeMap::new(),
+            residents: BTreeMap::new(),
         };
-        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut known = HashMap::new();
         for id in program.running() {
-            let operator::Function {
-                parameters,
-                takes_site,
-                text,
-            } = operator::function(program, dialect, id);
-            let (key, places) = nameless(&text, &parameters);
-            let function = *known.entry(key).or_insert_with(|| {
-                all.functions.push(Function {
-                    id,
-                    text,
-                    places: places.clone(),
-                    nodes: vec![],
-                });
-                all.functions.len() - 1
-            });
-            let shared = &mut all.functions[function];
-            let node = &program.operators[id].name;
-            if !shared.nodes.contains(node) {
-                shared.nodes.push(node.clone());
+            if let Some(copy) = residents::function(program, dialect, id) {
+                let call = all.add(&mut known, program, id, "resident", copy);
+                all.residents.insert(id, call);
             }
-            let own = |place: &usize| {
-                let k = places.iter().position(|p| p == place);
-                k.map_or(String::new(), |k| parameters[k].name.clone())
-            };
-            let args = shared.places.iter().map(own).collect();
-            let call = Call {
-                function,
-                in_pieces: program.operators[id].share.is_in_pieces(),
-                args,
-                site: takes_site.then_some(id.index()),
-            };
+            let function = operator::function(program, dialect, id);
+            let call = all.add(&mut known, program, id, "op", function);
             all.calls.insert(id, call);
         }
         all
+    }
+
+    /// Adds a function of an operator, or finds one with the same text but for names; gives its call. `known` has the functions so far by
+    /// their text without names.
+    fn add(
+        &mut self,
+        known: &mut HashMap<String, usize>,
+        program: &UProgram,
+        id: OperatorId,
+        prefix: &'static str,
+        function: operator::Function,
+    ) -> Call {
+        let operator::Function {
+            parameters,
+            takes_site,
+            text,
+        } = function;
+        let (key, places) = nameless(&text, &parameters);
+        let number = *known.entry(key).or_insert_with(|| {
+            self.functions.push(Function {
+                id,
+                prefix,
+                text,
+                places: places.clone(),
+                nodes: vec![],
+            });
+            self.functions.len() - 1
+        });
+        let shared = &mut self.functions[number];
+        let node = &program.operators[id].name;
+        if !shared.nodes.contains(node) {
+            shared.nodes.push(node.clone());
+        }
+        let own = |place: &usize| {
+            let k = places.iter().position(|p| p == place);
+            k.map_or(String::new(), |k| parameters[k].name.clone())
+        };
+        Call {
+            function: number,
+            in_pieces: program.operators[id].share.is_in_pieces(),
+            args: shared.places.iter().map(own).collect(),
+            site: takes_site.then_some(id.index()),
+        }
     }
 
     /// Writes them all. Gives the place of each in the text, with its first operator.
@@ -105,13 +129,23 @@ impl Functions {
 
     /// A call that runs this unit's share of an operator. `prefix` precedes each argument's name.
     pub fn call(&self, id: OperatorId, prefix: &str) -> String {
-        let call = &self.calls[&id];
-        let function = self.functions[call.function].id.index();
-        let args = call.args.iter().map(|name| format!(", {prefix}{name}"));
+        self.call_text(&self.calls[&id], prefix)
+    }
+
+    /// A call that copies an operator's resident operand, if it has one.
+    pub fn call_resident(&self, id: OperatorId) -> Option<String> {
+        self.residents.get(&id).map(|call| self.call_text(call, ""))
+    }
+
+    fn call_text(&self, call: &Call, before_names: &str) -> String {
+        let Function { id, prefix, .. } = &self.functions[call.function];
+        let k = id.index();
+        let args = call.args.iter();
+        let args = args.map(|name| format!(", {before_names}{name}"));
         let args: String = args.collect();
         let site = call.site.map_or(String::new(), |site| format!(", {site}"));
         let phase = if call.in_pieces { ", ++phase" } else { "" };
-        format!("op{function}(env, worker, workers{phase}{args}{site});")
+        format!("{prefix}{k}(env, worker, workers{phase}{args}{site});")
     }
 }
 

@@ -64,8 +64,8 @@ impl Writer<'_> {
             let ty = self.dialect.stored(self.program.buffers[id].dtype);
             kept.push((format!("{ty} *"), format!("b{}", id.index())));
         }
-        let bits = 0..self.turns.bits;
-        kept.extend(bits.map(|bit| ("int32_t ".into(), format!("turned{bit}"))));
+        let bits = 0..self.pairs.bits;
+        kept.extend(bits.map(|bit| ("int32_t ".into(), format!("swapped{bit}"))));
         let segments = moving.into_iter().filter(|id| self.is_in_parts(*id));
         kept.extend(segments.map(|id| ("int64_t ".into(), used(id))));
         if self.layout.stack.is_some() {
@@ -76,12 +76,12 @@ impl Writer<'_> {
         kept
     }
 
-    /// Buffers whose memory changes while the program runs, but for those whose address follows from a bit.
+    /// Buffers whose memory changes while the program runs, except swapped pairs.
     pub(crate) fn moving_buffers(&self) -> BTreeSet<Buffer> {
         let mut moving = BTreeSet::new();
         let mut swapped = |stmt: &Stmt| {
             if let Stmt::Swap(a, b) = stmt
-                && self.turns.get(*a).is_none()
+                && self.pairs.get(*a).is_none()
             {
                 moving.extend([*a, *b]);
             }

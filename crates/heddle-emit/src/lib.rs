@@ -20,12 +20,13 @@ mod operator;
 mod ordered;
 mod prelude;
 mod program;
+mod residents;
 mod resizes;
 mod scalar;
+mod swapped_pairs;
 mod team_loops;
 mod text;
 mod tiles;
-mod turns;
 mod windows;
 
 pub use constants::{Constant, Constants, is_constant};

@@ -13,7 +13,7 @@ impl Writer<'_> {
         let axes = &self.op.axes;
         let levels = self.levels(axes, &self.split_axes(), &[value], &[store.offset]);
         let early: &[ExprId] = if self.has_points() { &roots } else { &[] };
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &roots);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &roots);
         self.open(&levels, &mut scalars, early, &[]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);

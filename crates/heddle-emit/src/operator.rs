@@ -94,7 +94,7 @@ pub struct Parameter {
 pub struct Function {
     /// Its parameters besides the environment, this unit, pieces and the site.
     pub parameters: Vec<Parameter>,
-    /// Whether its last argument is the operator's error site.
+    /// True if the last parameter is the operator's error site.
     pub takes_site: bool,
     pub text: String,
 }
@@ -103,13 +103,7 @@ pub struct Function {
 pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Function {
     let op = &program.operators[id];
     let parameters = Arguments::of(program, op).parameters(program, dialect, &op.body);
-    let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
-    let own: String = own.collect();
-    let own = match op.share.is_in_pieces() {
-        true => format!(", uint32_t phase{own}"),
-        false => own,
-    };
-    let mut text = Text::inside();
+    let mut text = Text::indented();
     text.line("(void)env, (void)worker, (void)workers;");
     let mut w = Writer {
         text: &mut text,
@@ -120,23 +114,38 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
     };
     w.share();
     w.body();
-    if op.share.is_in_pieces() {
+    let in_pieces = op.share.is_in_pieces();
+    if in_pieces {
         w.text.line("}");
     }
-    let body = text.finish();
-    let takes_site = body.contains(&format!("(env, {},", Site::Given));
-    let site = match takes_site {
-        true => format!(", const uint32_t {}", Site::Given),
-        false => String::new(),
-    };
-    let (qualifier, k) = (dialect.function, id.index());
-    let head = format!(
-        "{qualifier} op{k}(const heddle_env *env, int32_t worker, int32_t workers{own}{site}) {{"
-    );
-    Function {
-        parameters,
-        takes_site,
-        text: format!("{head}\n{body}}}\n"),
+    let name = format!("op{}", id.index());
+    Function::of(dialect, &name, in_pieces, parameters, text)
+}
+
+impl Function {
+    /// The function of a name, from the lines of its body.
+    pub fn of(
+        dialect: &Dialect,
+        name: &str,
+        in_pieces: bool,
+        parameters: Vec<Parameter>,
+        body: Text,
+    ) -> Self {
+        let body = body.finish();
+        let takes_site = body.contains(&format!("(env, {},", Site::Parameter));
+        let phase = in_pieces.then(|| ", uint32_t phase".to_owned());
+        let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
+        let site = takes_site.then(|| format!(", const uint32_t {}", Site::Parameter));
+        let own: String = phase.into_iter().chain(own).chain(site).collect();
+        let qualifier = dialect.function;
+        let head = format!(
+            "{qualifier} {name}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{"
+        );
+        Self {
+            parameters,
+            takes_site,
+            text: format!("{head}\n{body}}}\n"),
+        }
     }
 }
 
@@ -202,7 +211,7 @@ impl Writer<'_> {
     }
 
     /// The bounds of this unit's part of each split axis.
-    fn share(&mut self) {
+    pub(crate) fn share(&mut self) {
         match self.op.share {
             Share::Split(split) => {
                 let unit = self.relative_unit(split.first);
@@ -407,7 +416,7 @@ impl Writer<'_> {
 
     /// An expression, mostly a size, as C.
     pub fn size(&mut self, size: ExprId) -> String {
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Given, &[]);
+        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[]);
         scalars.write(self.text, size)
     }
 

@@ -130,7 +130,7 @@ impl<'p> Writer<'p> {
         let axes = 0..self.op.axes.len();
         let levels = axes.map(|k| Level { first: k, last: k }).collect();
         self.has_points();
-        let scalars = Scalars::new(self.program, self.dialect, Site::Given, roots);
+        let scalars = Scalars::new(self.program, self.dialect, Site::Parameter, roots);
         (levels, scalars)
     }
 

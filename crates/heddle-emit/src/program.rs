@@ -20,9 +20,9 @@ use crate::leaving::Leaving;
 use crate::operator::Arguments;
 use crate::resizes::Resizes;
 use crate::scalar::{Scalars, Site, bare, name};
-use crate::team_loops::{self, Passed};
+use crate::swapped_pairs::{Member, SwappedPairs};
+use crate::team_loops::{self, SkippedLoop};
 use crate::text::{Text, plain};
-use crate::turns::{Turned, Turns};
 
 /// A program as text.
 #[derive(Debug)]
@@ -92,15 +92,15 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
         parts: 0,
         resizes: Resizes::default(),
         leaving: Leaving::default(),
-        turns: Turns::default(),
-        divisions: BTreeSet::new(),
-        inside: None,
+        pairs: SwappedPairs::default(),
+        team_counts: BTreeSet::new(),
+        loop_team: None,
     };
     if dialect.looks_up {
-        w.turns = Turns::of(program, |buffer| w.stays(buffer));
+        w.pairs = SwappedPairs::of(program, |a, b| w.may_be_a_pair(a, b));
     }
     if !dialect.resizes {
-        w.divisions = team_loops::divisions(program);
+        w.team_counts = team_loops::team_counts(program);
     }
     if control == Control::Units && dialect.resizes {
         w.resizes = Resizes::of(program);
@@ -115,6 +115,9 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
         program.sizes.len()
     ));
     contract::write_kernels(&mut w.text, program, dialect);
+    if control == Control::Units {
+        w.array_of_residents();
+    }
     let functions = w.functions.write(&mut w.text);
     w.operators = functions.iter().map(|(at, id)| (*at, id.index())).collect();
     if control == Control::Host {
@@ -143,7 +146,7 @@ pub(crate) struct Writer<'p> {
     pub(crate) layout: &'p Layout,
     pub(crate) dialect: &'p Dialect,
     control: Control,
-    functions: Functions,
+    pub(crate) functions: Functions,
     pub(crate) text: Text,
     pub(crate) sites: Vec<String>,
     operators: Vec<(usize, usize)>,
@@ -152,11 +155,11 @@ pub(crate) struct Writer<'p> {
     pub(crate) resizes: Resizes,
     pub(crate) leaving: Leaving,
     /// Buffers whose addresses follow from a bit.
-    pub(crate) turns: Turns,
-    /// Divisions into so many teams of which each unit keeps the teams that it is in.
-    divisions: BTreeSet<u32>,
-    /// The team whose units alone execute the loop around.
-    inside: Option<Team>,
+    pub(crate) pairs: SwappedPairs,
+    /// Numbers of teams for which the text has variables with this unit's teams.
+    team_counts: BTreeSet<u32>,
+    /// The team that executes the loop around alone.
+    loop_team: Option<Team>,
 }
 
 impl Writer<'_> {
@@ -204,15 +207,17 @@ impl Writer<'_> {
         self.sizes();
         self.buffers();
         self.variables();
-        for bit in 0..self.turns.bits {
+        for bit in 0..self.pairs.bits {
             self.text.line(format!(
-                "int32_t turned{bit} = 0; /* arrays that exchange their memory */"
+                "int32_t swapped{bit} = 0; /* has a pair of arrays exchanged its memory? */"
             ));
         }
-        for of in &self.divisions {
-            self.text.line(format!(
-                "const int32_t first_of{of} = heddle_team_of(worker, workers, {of}), last_of{of} = heddle_last_team_of(worker, workers, {of});"
-            ));
+        for of in &self.team_counts {
+            for border in ["first", "last"] {
+                self.text.line(format!(
+                    "const int32_t {border}_team_of{of} = heddle_{border}_team(worker, workers, {of});"
+                ));
+            }
         }
         self.stack();
         self.text
@@ -221,6 +226,9 @@ impl Writer<'_> {
         if self.has_pieces() {
             self.text
                 .line("uint32_t phase = 0; /* operators in pieces so far */");
+        }
+        if self.control == Control::Units {
+            self.copy_residents();
         }
         self.join();
         self.resume();
@@ -238,18 +246,25 @@ impl Writer<'_> {
         operators.any(|(_, op)| op.share.is_in_pieces())
     }
 
-    /// True for memory of the program as a whole, whose address is the same for all units.
-    fn stays(&self, buffer: Buffer) -> bool {
-        let data = &self.program.buffers[buffer];
-        let is_memory = matches!(data.kind, BufferKind::Scratch | BufferKind::Segment);
-        is_memory && data.procedure.is_none() && !self.layout.strides.contains_key(&buffer)
+    /// True for two arrays in memory of the same kind, which belongs to the program as a whole and to all units.
+    fn may_be_a_pair(&self, a: Buffer, b: Buffer) -> bool {
+        let is_common = |buffer| {
+            let data = &self.program.buffers[buffer];
+            data.procedure.is_none() && !self.layout.strides.contains_key(&buffer)
+        };
+        let kinds = [a, b].map(|buffer| &self.program.buffers[buffer].kind);
+        let is_alike = matches!(
+            kinds,
+            [BufferKind::Scratch, BufferKind::Scratch] | [BufferKind::Segment, BufferKind::Segment]
+        );
+        is_alike && is_common(a) && is_common(b)
     }
 
-    /// The place in the launch table of an array's address; of a pair, that of the one whose memory it has.
+    /// The place in the launch table of an array's address; for a pair, that of the array whose memory it has now.
     fn entry(&self, buffer: Buffer, places: &BTreeMap<Buffer, usize>) -> String {
         let own = places[&buffer];
-        match self.turns.get(buffer) {
-            Some(Turned { partner, bit }) => format!("turned{bit} ? {} : {own}", places[&partner]),
+        match self.pairs.get(buffer) {
+            Some(Member { partner, bit }) => format!("swapped{bit} ? {} : {own}", places[&partner]),
             None => own.to_string(),
         }
     }
@@ -334,10 +349,10 @@ impl Writer<'_> {
     pub(crate) fn block(&mut self, stmts: &[Stmt], of: Option<ProcedureId>) {
         let names_outside = self.leaving.names;
         let mut team = None;
-        let mut turned = vec![];
+        let mut changed = vec![];
         for stmt in stmts {
             if !matches!(stmt, Stmt::Swap(..)) {
-                turned.clear();
+                changed.clear();
             }
             if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Unit)) {
                 self.turn_to(&mut team, None);
@@ -358,13 +373,8 @@ impl Writer<'_> {
                     }
                     self.grow(*id, of);
                     self.turn_to(&mut team, op.team);
-                    self.operators.push((self.text.len(), id.index()));
                     let call = self.functions.call(*id, "");
-                    self.text
-                        .line(match (self.dialect.run, call.strip_suffix(';')) {
-                            ("", _) | (_, None) => call,
-                            (run, Some(call)) => format!("{run}({call});"),
-                        });
+                    self.run(*id, call);
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);
@@ -374,13 +384,13 @@ impl Writer<'_> {
                         .line(format!("{} = {};", name(*local), bare(&value)));
                     self.text.line("}");
                 }
-                Stmt::Swap(a, _) if self.turns.get(*a).is_some() => {
-                    // Pairs that are exchanged together have one bit.
-                    let bits = self.turns.get(*a).map(|turned| turned.bit);
-                    for bit in bits.into_iter().filter(|bit| !turned.contains(bit)) {
-                        self.text.line(format!("turned{bit} ^= 1;"));
+                Stmt::Swap(a, _) if self.pairs.get(*a).is_some() => {
+                    // Pairs that are swapped together share a bit.
+                    let bits = self.pairs.get(*a).map(|member| member.bit);
+                    for bit in bits.into_iter().filter(|bit| !changed.contains(bit)) {
+                        self.text.line(format!("swapped{bit} ^= 1;"));
                     }
-                    turned.extend(bits);
+                    changed.extend(bits);
                 }
                 Stmt::Swap(a, b) => {
                     let ty = self.dialect.stored(self.program.buffers[*a].dtype);
@@ -430,6 +440,16 @@ impl Writer<'_> {
         }
         self.turn_to(&mut team, None);
         self.leaving.names = names_outside;
+    }
+
+    /// A call of a function of an operator.
+    pub(crate) fn run(&mut self, id: OperatorId, call: String) {
+        self.operators.push((self.text.len(), id.index()));
+        self.text
+            .line(match (self.dialect.run, call.strip_suffix(';')) {
+                ("", _) | (_, None) => call,
+                (run, Some(call)) => format!("{run}({call});"),
+            });
     }
 
     /// The variable for the bytes that an activation uses of a procedure's segment.
@@ -486,14 +506,15 @@ impl Writer<'_> {
             None => format!("{i} = 0"),
         };
         let own = match (&trip, &cond, resize, self.control) {
-            (Some(trip), None, None, Control::Units) => {
-                Passed::of(self.program, body).map(|passed| (trip.clone(), passed))
+            // In a fork, all units of the call meet where a team waits.
+            (Some(trip), None, None, Control::Units) if !self.may_fork(of) => {
+                SkippedLoop::of(self.program, body).map(|skipped| (trip.clone(), skipped))
             }
             _ => None,
         };
-        if let Some((_, Passed { team, .. })) = &own {
+        if let Some((_, SkippedLoop { team, .. })) = &own {
             self.text.line(format!("if ({}) {{", self.is_in(*team)));
-            self.inside = Some(*team);
+            self.loop_team = Some(*team);
         }
         let bound = trip.map(|trip| format!("{i} < {trip}"));
         let test: Vec<_> = bound.into_iter().chain(cond).collect();
@@ -508,24 +529,24 @@ impl Writer<'_> {
         }
         self.block(body, of);
         self.text.line("}");
-        if let Some((trip, passed)) = own {
-            self.inside = None;
-            self.pass(&i, &trip, &passed, of);
+        if let Some((trip, skipped)) = own {
+            self.loop_team = None;
+            self.skip(&i, &trip, &skipped, of);
         }
     }
 
-    /// What units of other teams do in the place of a team's loop: they count its iterations and waits, and exchange the same names.
-    fn pass(&mut self, i: &str, trip: &str, passed: &Passed, of: Option<ProcedureId>) {
+    /// Units of other teams skip a team's loop: they count its iterations and waits, and swap the same names.
+    fn skip(&mut self, i: &str, trip: &str, skipped: &SkippedLoop, of: Option<ProcedureId>) {
         self.text.line("} else {");
         self.text
             .line(format!("{i} = heddle_max_i64({}, 0);", bare(trip)));
-        if passed.waits > 0 {
+        if skipped.waits > 0 {
             self.text
-                .line(format!("epoch += (uint64_t){i} * {};", passed.waits));
+                .line(format!("epoch += (uint64_t){i} * {};", skipped.waits));
         }
-        if !passed.swaps.is_empty() {
+        if !skipped.swaps.is_empty() {
             self.text.line(format!("if ({i} % 2 != 0) {{"));
-            self.block(&passed.swaps, of);
+            self.block(&skipped.swaps, of);
             self.text.line("}");
         }
         self.text.line("}");
@@ -548,9 +569,8 @@ impl Writer<'_> {
     /// A unit signals by its counter, which waiters read. All units count alike; teams do not, so
     /// they have barriers only.
     fn sync(&mut self, sync: Sync, of: Option<ProcedureId>) {
-        let is_team = of.is_some_and(|p| self.layout.calls.in_teams.contains(&p));
         let (from, to) = match sync {
-            Sync::Wait { .. } | Sync::Near(_) if is_team => {
+            Sync::Wait { .. } | Sync::Near(_) if self.may_fork(of) => {
                 return self.text.line(self.dialect.team_sync);
             }
             Sync::Near(of) => return self.near(of),
@@ -565,7 +585,7 @@ impl Writer<'_> {
         let condition = |units: Units| match units {
             Units::All => String::new(),
             Units::One(unit) => format!("if (worker == {unit} % workers) "),
-            Units::Team(team) if self.inside == Some(team) => String::new(),
+            Units::Team(team) if self.loop_team == Some(team) => String::new(),
             Units::Team(team) => format!("if ({}) ", self.is_in(team)),
         };
         let (tells, waits) = (condition(from), condition(to));
@@ -601,16 +621,21 @@ impl Writer<'_> {
         ));
     }
 
-    /// Whether this unit is in a team.
+    /// A procedure that may be called within a fork, by a part of all units.
+    fn may_fork(&self, of: Option<ProcedureId>) -> bool {
+        of.is_some_and(|p| self.layout.calls.in_teams.contains(&p))
+    }
+
+    /// The condition that this unit is in a team.
     fn is_in(&self, Team { index, of }: Team) -> String {
-        match self.divisions.contains(&of) {
-            true => format!("first_of{of} <= {index} && {index} <= last_of{of}"),
+        match self.team_counts.contains(&of) {
+            true => format!("first_team_of{of} <= {index} && {index} <= last_team_of{of}"),
             false => format!("heddle_is_in_team(worker, workers, {index}, {of})"),
         }
     }
 
     /// Ends what one team does, and begins what another one does, whose units are numbered from 0 there; `None`: all units.
-    fn turn_to(&mut self, from: &mut Option<Team>, to: Option<Team>) {
+    pub(crate) fn turn_to(&mut self, from: &mut Option<Team>, to: Option<Team>) {
         let before = std::mem::replace(from, to);
         if before == to {
             return;
@@ -621,7 +646,7 @@ impl Writer<'_> {
         let Some(Team { index, of }) = to else {
             return;
         };
-        self.text.line(match self.inside == to {
+        self.text.line(match self.loop_team == to {
             true => "{".to_owned(),
             false => format!("if ({}) {{", self.is_in(Team { index, of })),
         });

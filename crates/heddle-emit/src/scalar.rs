@@ -19,15 +19,15 @@ use crate::text::Text;
 pub enum Site {
     /// That of a statement.
     Number(u32),
-    /// What the function is given: operators with other sites may share it.
-    Given,
+    /// The function's parameter: operators with other sites may share the function.
+    Parameter,
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(site) => write!(f, "{site}"),
-            Self::Given => f.write_str("site"),
+            Self::Parameter => f.write_str("site"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What units of one team do alone, in the text: other units pass by the loops that run its operators only.
+//! Loops that run operators of one team only. Units of other teams skip them.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Buffer, Stmt, Sync, Team, Units, for_each_stmt};
 
 /// The numbers of teams into which all units are divided; none if some teams are of the units of a call.
-pub(crate) fn divisions(program: &UProgram) -> BTreeSet<u32> {
+pub(crate) fn team_counts(program: &UProgram) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     for (_, procedure) in program.procedures.iter() {
         for_each_stmt(&procedure.body, &mut |stmt| {
-            found.extend(division(program, stmt))
+            found.extend(team_count(program, stmt))
         });
     }
     if !found.is_empty() {
         return BTreeSet::new();
     }
     for_each_stmt(&program.body, &mut |stmt| {
-        found.extend(division(program, stmt))
+        found.extend(team_count(program, stmt))
     });
     found
 }
 
-/// The number of teams, of one of which a statement is.
-fn division(program: &UProgram, stmt: &Stmt) -> Option<u32> {
+/// The number of teams in which a statement names one.
+fn team_count(program: &UProgram, stmt: &Stmt) -> Option<u32> {
     let team = |units: &Units| match units {
         Units::Team(team) => Some(team.of),
         _ => None,
@@ -35,25 +35,25 @@ fn division(program: &UProgram, stmt: &Stmt) -> Option<u32> {
     }
 }
 
-/// What an iteration does for units that pass by it.
+/// A loop of one team, with the effects of an iteration on other units.
 #[derive(Debug)]
-pub(crate) struct Passed {
+pub(crate) struct SkippedLoop {
     /// The team whose loop it is.
     pub team: Team,
-    /// The number of waits that all units count.
+    /// Waits that all units count.
     pub waits: usize,
-    /// Names that change places: statements.
+    /// Its swaps, each of other names.
     pub swaps: Vec<Stmt>,
 }
 
-impl Passed {
+impl SkippedLoop {
     /// A loop of one team whose body does nothing else that other units need.
     pub fn of(program: &UProgram, body: &[Stmt]) -> Option<Self> {
         let team = body.iter().find_map(|stmt| match stmt {
             Stmt::Run(id) => program.operators[*id].team,
             _ => None,
         })?;
-        let mut passed = Self {
+        let mut skipped = Self {
             team,
             waits: 0,
             swaps: vec![],
@@ -70,15 +70,15 @@ impl Passed {
                 }
                 Stmt::Sync(Sync::Unit) | Stmt::Check { .. } => {}
                 Stmt::Sync(Sync::Wait { from, to }) if (*from, *to) == (own, own) => {
-                    passed.waits += 1;
+                    skipped.waits += 1;
                 }
-                // Done twice, exchanges of different names are undone.
+                // Swaps of different names, done twice, are undone.
                 Stmt::Swap(a, b) if swapped.insert(*a) && swapped.insert(*b) => {
-                    passed.swaps.push(stmt.clone());
+                    skipped.swaps.push(stmt.clone());
                 }
                 _ => return None,
             }
         }
-        Some(passed)
+        Some(skipped)
     }
 }

@@ -8,8 +8,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// Lines within one level.
-    pub fn inside() -> Self {
+    /// Lines that are indented by one level.
+    pub fn indented() -> Self {
         Self {
             depth: 1,
             ..Self::default()

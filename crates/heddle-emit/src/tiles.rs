@@ -249,7 +249,7 @@ impl Writer<'_> {
             "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
             t.depth, side.places, side.until
         ));
-        let mut s = Scalars::new(self.program, self.dialect, Site::Given, &[side.value]);
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[side.value]);
         let value = s.write(self.text, side.value);
         self.text
             .line(format!("next_{}[i] = {};", side.role, bare(&value)));

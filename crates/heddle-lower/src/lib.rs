@@ -432,6 +432,7 @@ impl Lowerer<'_> {
             team: None,
             share,
             lanes: Lanes::Apart,
+            resident: None,
             grow,
             body,
             name: self.name.clone(),

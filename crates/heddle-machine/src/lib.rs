@@ -154,6 +154,21 @@ impl Machine {
         }
     }
 
+    /// Bytes of a unit's shared memory for operands that stay there throughout a program; `None` where a unit is a processor's core, whose
+    /// caches keep operands.
+    pub fn resident_bytes(&self) -> Option<usize> {
+        // The limit of static arrays, by which lanes exchange values.
+        const STATIC: usize = 48 << 10;
+        self.exchange?;
+        self.limits.on_chip_bytes.checked_sub(STATIC)
+    }
+
+    /// The same machine without shared memory for operands.
+    pub fn without_residents(mut self) -> Self {
+        self.limits.on_chip_bytes = 0;
+        self
+    }
+
     /// The number of units in the innermost group; all units if there are no groups.
     pub fn group_units(&self) -> usize {
         let group = self.count(LevelKind::Group);

@@ -71,6 +71,7 @@ enum {
   HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
   HEDDLE_STUCK = 10, /* block that waited longer than `watchdog`; no second value */
   HEDDLE_UNWATCHED = 11, /* no error: block 0 has ended, so that the others look at `cancel` themselves */
+  HEDDLE_UNITS = 12, /* units of the launch, units that the program is scheduled for */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 

@@ -142,6 +142,12 @@ static uint64_t clock() {
 #define HEDDLE_SHARED(type, name, count)                                                           \
   static const char name##_key = 0;                                                                \
   const heddle_sim::Shared<type, (count)> name(&name##_key)
+#define HEDDLE_RESIDENTS(words)                                                                    \
+  static const char heddle_residents_key = 0;                                                      \
+  static inline heddle_sim::Shared<float, (words)> heddle_residents() {                            \
+    return heddle_sim::Shared<float, (words)>(&heddle_residents_key);                              \
+  }                                                                                                \
+  HEDDLE_ASSERT((words) > 0, "an array")
 #define HEDDLE_UNROLL
 #define HEDDLE_ROLLED
 #define HEDDLE_ROLLED_IN_PART

@@ -378,6 +378,14 @@ pub enum Fault {
         /// The place at which the next launch goes on; 0: it begins anew.
         point: u32,
     },
+    /// The launch has other units than the program is scheduled for.
+    #[error("the program is scheduled for {wanted} units, and was launched with {units}")]
+    Units {
+        /// Units of the launch.
+        units: i64,
+        /// Units that the program is scheduled for.
+        wanted: i64,
+    },
     /// A code of the program's own.
     #[error("the program stopped with code {code} ({}, {})", values[0], values[1])]
     Custom {
@@ -406,6 +414,10 @@ impl Fault {
                 slot: a & i64::from(u32::MAX),
                 needed: b,
                 point: (a >> 32) as u32,
+            },
+            code::UNITS => Fault::Units {
+                units: a,
+                wanted: b,
             },
             code => Fault::Custom {
                 code,

@@ -67,6 +67,7 @@ pub fn benchmark(program: &UProgram, choices: &[Choice]) -> UProgram {
     for (k, choice) in choices.iter().enumerate() {
         let mut op = program.operators[choice.op].clone();
         op.share = choice.share;
+        op.resident = None;
         let id = bench.operators.push(op);
         repeated(&mut bench, k, Stmt::Run(id));
     }

@@ -8,7 +8,9 @@ use heddle_machine::{Arithmetic, Cores, Machine, Scalar};
 
 use heddle_uprogram::contract::{Access, Rounding, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Body, Buffer, Local, LocalKind, Operator, Share, UProgram};
+use heddle_uprogram::program::{
+    Body, Buffer, Local, LocalKind, Operator, ResidentPart, Share, UProgram,
+};
 use smallvec::SmallVec;
 
 /// Arithmetic operations to pack one element.
@@ -281,11 +283,24 @@ impl<'a> Costs<'a> {
             active: 1,
             busy: 1,
         };
-        let own = self.touched(load);
-        let whole: f64 = self.touched(&alone).values().sum();
+        let (mut own, mut whole) = (self.touched(load), self.touched(&alone));
+        let mut resident = 0.0;
+        if let Some(buffer) = self.resident() {
+            resident = own.remove(&buffer).unwrap_or(0.0);
+            whole.remove(&buffer);
+        }
+        let whole: f64 = whole.values().sum();
         let whole = whole * (load.busy / load.active) as f64;
         let level = self.machine.memory(own.values().sum(), whole, load.busy);
-        self.moved(own, load) / self.machine.unit_rate(level, load.busy)
+        let near = self.machine.memories.first();
+        let near = near.map_or(f64::INFINITY, |memory| self.machine.unit_rate(memory, 1));
+        self.moved(own, load) / self.machine.unit_rate(level, load.busy) + resident / near
+    }
+
+    /// The array of which each unit has its part in shared memory.
+    fn resident(&self) -> Option<Buffer> {
+        let resident = self.op.resident?;
+        Some(ResidentPart::of(self.program, self.op, resident.second)?.buffer)
     }
 
     /// Bytes of each buffer that the unit with the largest load touches.

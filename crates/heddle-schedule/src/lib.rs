@@ -31,6 +31,7 @@ mod fork_calls;
 pub mod fuse;
 mod independent_parts;
 mod join_lanes;
+mod keep_resident;
 mod latency;
 mod linear;
 mod memo;
@@ -66,6 +67,7 @@ pub use cut_shares::cut_shares;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use join_lanes::{join_lanes, join_lanes_of};
+pub use keep_resident::keep_resident;
 pub use latency::Latency;
 pub use merge_variables::merge_variables;
 pub use narrow_weights::narrow_weights;
@@ -161,6 +163,11 @@ pub const PASSES: &[Pass] = &[
         name: "join_lanes",
         about: "let lanes of a unit work on a point together where points are few",
         run: |program, latency| join_lanes(program, latency.machine()),
+    },
+    Pass {
+        name: "keep_resident",
+        about: "keep weights that a loop reads again in shared memory",
+        run: |program, latency| keep_resident(program, latency.machine()),
     },
     Pass {
         name: "plan_memory",

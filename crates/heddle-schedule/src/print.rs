@@ -105,7 +105,11 @@ impl Printer<'_> {
         let team = op.team.map_or(String::new(), |team| {
             format!(", team {} of {}", team.index, team.of)
         });
-        let share = self.share(op, op.share) + &team + &lanes(op.lanes);
+        let resident = op.resident.map_or(String::new(), |resident| {
+            let which = if resident.second { "second" } else { "first" };
+            format!(", {which} operand resident at word {}", resident.at)
+        });
+        let share = self.share(op, op.share) + &team + &lanes(op.lanes) + &resident;
         let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
         let is_chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         let time = match candidates.iter().find(is_chosen) {

@@ -169,6 +169,7 @@ fn split(program: &mut UProgram, proposal: Proposal) {
         team: None,
         share,
         lanes: Lanes::Apart,
+        resident: None,
         grow: None,
         body: part_of(program, &op.body, &depth, (axis, parts), store),
         name: op.name.clone(),

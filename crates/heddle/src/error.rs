@@ -622,7 +622,7 @@ fn compiled_kind(error: &heddle_runtime::RunError) -> ErrorKind {
         RunError::Device(error) => device_kind(error),
         RunError::Cancelled => ErrorKind::Cancelled,
         RunError::Program {
-            fault: Fault::Custom { .. },
+            fault: Fault::Custom { .. } | Fault::Units { .. },
             ..
         }
         | RunError::Simulated { .. }

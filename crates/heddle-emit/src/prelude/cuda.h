@@ -43,6 +43,9 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
 /* An array that the lanes of a block share, aligned for the widest copies. */
 #define HEDDLE_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+/* The shared array of resident operands, whose bytes a launch gives each block. */
+#define HEDDLE_RESIDENTS(words) extern __shared__ __align__(16) float heddle_residents_array[]
+#define heddle_residents() heddle_residents_array
 /* Before a loop whose trip count is a constant: it is written out, so that arrays that it indexes are registers. */
 #define HEDDLE_UNROLL _Pragma("unroll")
 /* Before others: the compiler leaves it as it is, or writes out a few iterations. */
@@ -219,6 +222,7 @@ enum {
   HEDDLE_SEGMENT = 9, /* slot, bytes needed; raised by the runtime, and by a kernel that needs more of a segment */
   HEDDLE_STUCK = 10, /* block that waited longer than `watchdog`; no second value */
   HEDDLE_UNWATCHED = 11, /* no error: block 0 has ended, so that the others look at `cancel` themselves */
+  HEDDLE_UNITS = 12, /* units of the launch, units that the program is scheduled for */
   HEDDLE_FIRST_CUSTOM = 256, /* from here on the program's own, any values */
 };
 

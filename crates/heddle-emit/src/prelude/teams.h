@@ -38,12 +38,12 @@ HEDDLE_INLINE int32_t heddle_team_end(int32_t workers, int32_t part, int32_t par
 }
 
 /* The first and the last of the teams that this unit is in: one, where there are enough units. */
-HEDDLE_INLINE int32_t heddle_team_of(int32_t worker, int32_t workers, int32_t parts) {
+HEDDLE_INLINE int32_t heddle_first_team(int32_t worker, int32_t workers, int32_t parts) {
   const int32_t part = (int32_t)(((int64_t)worker * parts + workers - 1) / workers);
   const int32_t before = part == parts || heddle_team_first(workers, part, parts) > worker;
   return part - before;
 }
-HEDDLE_INLINE int32_t heddle_last_team_of(int32_t worker, int32_t workers, int32_t parts) {
+HEDDLE_INLINE int32_t heddle_last_team(int32_t worker, int32_t workers, int32_t parts) {
   return (int32_t)(((int64_t)(worker + 1) * parts - 1) / workers);
 }
 
@@ -56,10 +56,10 @@ HEDDLE_INLINE int32_t heddle_is_in_team(int32_t worker, int32_t workers, int32_t
 
 /* The first unit of the teams around those that this unit is in, and the one behind the last. */
 HEDDLE_INLINE int32_t heddle_near_first(int32_t worker, int32_t workers, int32_t parts) {
-  const int32_t part = heddle_team_of(worker, workers, parts);
+  const int32_t part = heddle_first_team(worker, workers, parts);
   return heddle_team_first(workers, part > 0 ? part - 1 : 0, parts);
 }
 HEDDLE_INLINE int32_t heddle_near_end(int32_t worker, int32_t workers, int32_t parts) {
-  const int32_t part = heddle_last_team_of(worker, workers, parts);
+  const int32_t part = heddle_last_team(worker, workers, parts);
   return heddle_team_end(workers, part + 1 < parts ? part + 1 : part, parts);
 }

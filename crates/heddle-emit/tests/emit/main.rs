@@ -21,6 +21,7 @@ mod random;
 mod random_appends;
 mod random_instances;
 mod random_sanitized;
+mod residents;
 mod rows;
 mod sanitized;
 mod sequences;
@@ -31,8 +32,8 @@ mod simulated_sanitized;
 mod snapshots;
 mod split;
 mod stops;
+mod swapped_pairs;
 mod teams;
-mod turns;
 mod warnings;
 mod weights;
 

@@ -79,8 +79,8 @@ fn set_teams(program: &mut UProgram) {
     }
 }
 
-/// Do units of other teams pass by the loops of one?
-fn passes_by(text: &str) -> bool {
+/// Do units of other teams skip the loops of one?
+fn skips_loops(text: &str) -> bool {
     text.contains(" % 2 != 0) {")
 }
 
@@ -95,7 +95,7 @@ fn on_workers() {
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
         let near = case.source.text.contains("= heddle_near_first");
         assert!(near, "{}", case.source.text);
-        assert!(passes_by(&case.source.text), "{}", case.source.text);
+        assert!(skips_loops(&case.source.text), "{}", case.source.text);
         case.check(&name, &BuildOptions::default(), &[1, 2, 3, 5, 8]);
     }
 }
@@ -111,7 +111,7 @@ fn on_blocks() {
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
         let text = &case.source.text;
         assert!(text.contains("= heddle_near_first"), "{name}");
-        assert!(passes_by(text), "{name}: {text}");
+        assert!(skips_loops(text), "{name}: {text}");
         // The blocks of a team wait for each other in its loop; the others count these waits.
         assert_eq!(
             text.contains("epoch += (uint64_t)"),
@@ -119,7 +119,7 @@ fn on_blocks() {
             "{name}: {text}"
         );
         // Each block knows its teams.
-        let own = format!("first_of{count} <= 1 && 1 <= last_of{count}");
+        let own = format!("first_team_of{count} <= 1 && 1 <= last_team_of{count}");
         assert!(text.contains(&own), "{name}: {text}");
         let grids = [(32, 1), (64, 2), (32, 3)].map(|(warp, seed)| Grid {
             blocks: blocks as u32,

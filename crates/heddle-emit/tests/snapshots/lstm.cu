@@ -1,5 +1,9 @@
 HEDDLE_PROGRAM(4, 1, 1, 0, 7);
 
+/* Bytes of each block's shared memory for resident operands, and their array. */
+HEDDLE_SYMBOL int64_t heddle_resident_bytes = 2048;
+HEDDLE_RESIDENTS(512);
+
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
   (void)env, (void)worker, (void)workers;
@@ -23,6 +27,19 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 5_ column 18 */
+HEDDLE_FUNCTION void resident2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int32_t width = (int32_t)(to - from);
+  HEDDLE_ROLLED_IN_PART
+  for (int32_t i = (int32_t)heddle_lane; i < width * 256; i += (int32_t)heddle_lanes) {
+    const int64_t v3 = i % 64, v2 = i / 64 / width * 64 + from + i / 64 % width;
+    heddle_residents()[i] = b1[(v3 * 256) + v2];
+  }
+}
+
+/* line 5_ column 18 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
@@ -42,7 +59,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
       float v4 = 0;
       HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v4 = v4 + (b0[(heddle_at(env, site, v0, 64) * 64) + v3] * b1[(v3 * 256) + v2]);
+        v4 = v4 + (b0[(heddle_at(env, site, v0, 64) * 64) + v3] * heddle_residents()[(block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
       }
       {
         HEDDLE_HERE;
@@ -52,6 +69,19 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
         b7[v2] = v4;
       }
     }
+  }
+}
+
+/* line 5_ column 10 */
+HEDDLE_FUNCTION void resident3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2) {
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int32_t width = (int32_t)(to - from);
+  HEDDLE_ROLLED_IN_PART
+  for (int32_t i = (int32_t)heddle_lane; i < width * 256; i += (int32_t)heddle_lanes) {
+    const int64_t v3 = i % 64, v2 = i / 64 / width * 64 + from + i / 64 % width;
+    heddle_residents()[256 + i] = b2[(v3 * 256) + v2];
   }
 }
 
@@ -75,7 +105,7 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
       float v5 = 0;
       HEDDLE_ROLLED_IN_PART
       for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v5 = v5 + (b5[v3] * b2[(v3 * 256) + v2]);
+        v5 = v5 + (b5[v3] * heddle_residents()[256 + (block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
       }
       {
         HEDDLE_HERE;
@@ -118,18 +148,22 @@ HEDDLE_MAIN {
   #define b2 ((const float *)env->inputs[2].data) /* u */
   #define b3 ((const float *)env->inputs[3].data) /* b */
   #define b4 ((const float *)env->constants[0]) /* constant */
-  #define b5 ((float *)(env->scratch + env->table[turned0 ? 6 : 0])) /* line 3_ column 15 */
-  #define b6 ((float *)(env->scratch + env->table[turned0 ? 5 : 1])) /* line 3_ column 15 */
+  #define b5 ((float *)(env->scratch + env->table[swapped0 ? 6 : 0])) /* line 3_ column 15 */
+  #define b6 ((float *)(env->scratch + env->table[swapped0 ? 5 : 1])) /* line 3_ column 15 */
   #define b7 ((float *)(env->scratch + env->table[2])) /* line 5_ column 18 */
   #define b8 ((float *)(env->scratch + env->table[3])) /* line 5_ column 32 */
   #define b9 ((float *)(env->scratch + env->table[4])) /* line 5_ column 10 */
-  #define b10 ((float *)(env->scratch + env->table[turned0 ? 1 : 5])) /* line 10_ column 10 */
-  #define b11 ((float *)(env->scratch + env->table[turned0 ? 0 : 6])) /* line 3_ column 15 */
+  #define b10 ((float *)(env->scratch + env->table[swapped0 ? 1 : 5])) /* line 10_ column 10 */
+  #define b11 ((float *)(env->scratch + env->table[swapped0 ? 0 : 6])) /* line 3_ column 15 */
   #define b12 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* iteration */
-  int32_t turned0 = 0; /* arrays that exchange their memory */
+  int32_t swapped0 = 0; /* has a pair of arrays exchanged its memory? */
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
+  if (workers != 132) return heddle_fail(env, HEDDLE_UNITS, 2, workers, 132);
+  HEDDLE_RUN(resident2(env, worker, workers, b1));
+  HEDDLE_RUN(resident3(env, worker, workers, b2));
+  HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b4, b5));
   HEDDLE_RUN(op1(env, worker, workers, b4, b6));
   /* line 3_ column 15 */
@@ -143,7 +177,7 @@ HEDDLE_MAIN {
     HEDDLE_RUN(op4(env, worker, workers, b6, b9, b10));
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op5(env, worker, workers, b9, b10, b11));
-    turned0 ^= 1;
+    swapped0 ^= 1;
   }
   HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b5, b12));

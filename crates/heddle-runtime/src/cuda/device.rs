@@ -33,6 +33,8 @@ pub struct Facts {
     pub multiprocessors: usize,
     /// The most threads of a block.
     pub threads_per_block: usize,
+    /// The most bytes of shared memory of a block.
+    pub shared_bytes: usize,
     /// Bytes of its memory.
     pub memory: u64,
 }
@@ -106,6 +108,7 @@ impl Facts {
             ),
             multiprocessors: count(Attribute::Multiprocessors)?,
             threads_per_block: count(Attribute::ThreadsPerBlock)?,
+            shared_bytes: count(Attribute::SharedBytesPerBlock)?,
             memory: driver.device_memory(device)?,
         };
         for (attribute, lacks) in [

@@ -77,6 +77,7 @@ function_table! {
         module_unload = "cuModuleUnload"(Handle),
         module_function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char),
         module_global = "cuModuleGetGlobal_v2"(*mut u64, *mut usize, Handle, *const c_char),
+        function_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int),
         occupancy = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(*mut c_int, Handle, c_int, usize),
         launch = "cuLaunchCooperativeKernel"(
             Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void
@@ -111,6 +112,8 @@ pub(super) mod status {
     pub const OUT_OF_MEMORY: i32 = 2;
     /// There is no device.
     pub const NO_DEVICE: i32 = 100;
+    /// There is nothing of a name.
+    pub const NOT_FOUND: i32 = 500;
     /// A program has no code for the device.
     pub const NO_BINARY_FOR_GPU: i32 = 209;
     /// Work goes on.
@@ -133,6 +136,7 @@ pub(super) enum Attribute {
     Major = 75,
     Minor = 76,
     CooperativeLaunch = 95,
+    SharedBytesPerBlock = 97,
     VirtualMemory = 102,
 }
 
@@ -307,20 +311,39 @@ impl Driver {
             .map(|()| (address, bytes))
     }
 
-    /// Blocks of a kernel that a multiprocessor can hold at once.
-    pub(super) fn blocks_at_once(&self, kernel: KernelHandle, threads: usize) -> Result<usize> {
+    /// Lets launches of a kernel give each block `bytes` of dynamic shared memory.
+    pub(super) fn allow_shared(&self, kernel: KernelHandle, bytes: u32) -> Result<()> {
+        const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+        let bytes = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: it takes numbers.
+        let status = unsafe {
+            (self.table.function_attribute)(kernel.0, MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
+        };
+        self.check("cuFuncSetAttribute", status)
+    }
+
+    /// Blocks of a kernel, each with `shared` bytes of dynamic shared memory, that a multiprocessor can hold at once.
+    pub(super) fn blocks_at_once(
+        &self,
+        kernel: KernelHandle,
+        threads: usize,
+        shared: u32,
+    ) -> Result<usize> {
         let mut blocks = 0;
         // SAFETY: it writes one number.
-        let status = unsafe { (self.table.occupancy)(&mut blocks, kernel.0, threads as c_int, 0) };
+        let status = unsafe {
+            (self.table.occupancy)(&mut blocks, kernel.0, threads as c_int, shared as usize)
+        };
         self.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", status)
             .map(|()| usize::try_from(blocks).unwrap_or(0))
     }
 
-    /// Enqueues a kernel whose blocks wait for each other.
+    /// Enqueues a kernel whose blocks wait for each other, each with `shared` bytes of dynamic shared memory.
     pub(super) fn launch(
         &self,
         kernel: KernelHandle,
         (blocks, threads): (u32, u32),
+        shared: u32,
         stream: StreamHandle,
         env: &Env,
     ) -> Result<()> {
@@ -335,7 +358,7 @@ impl Driver {
                 threads,
                 1,
                 1,
-                0,
+                shared,
                 stream.0,
                 arguments.as_mut_ptr(),
             )

@@ -15,6 +15,9 @@ const KERNEL: &str = "heddle_run";
 /// The name of the program's counts.
 const ABOUT: &str = "heddle_program";
 
+/// The name of the bytes of each block's shared memory for resident operands; programs without any have none.
+const RESIDENT_BYTES: &str = "heddle_resident_bytes";
+
 /// Bytes that an empty constant takes, since a load whose value is not used may be executed.
 const LEAST: usize = 64;
 
@@ -84,7 +87,7 @@ impl Kernel {
         let (loaded, _using) = self.load()?;
         let _entered = loaded.context.enter()?;
         let driver = &loaded.context.driver;
-        let each = driver.blocks_at_once(loaded.kernel, threads);
+        let each = driver.blocks_at_once(loaded.kernel, threads, loaded.resident_bytes);
         let each = each.map_err(|e| loaded.context.error(e, "the kernel was looked at", 0))?;
         Ok(each * self.device.facts().multiprocessors)
     }
@@ -107,11 +110,24 @@ impl Kernel {
         let addresses: Vec<u8> = addresses.collect();
         let pointers = context.alloc(addresses.len())?;
         upload(context, pointers.address(), &addresses)?;
+        let resident_bytes = resident_bytes(context, &module)?;
         let _entered = context.enter()?;
         let kernel = context.driver.kernel(module.handle, KERNEL);
+        let kernel = kernel.map_err(|e| context.error(e, "the kernel was looked for", 0))?;
+        if resident_bytes > 0 {
+            let allowed = context.driver.allow_shared(kernel, resident_bytes);
+            allowed.map_err(|e| {
+                context.error(
+                    e,
+                    "blocks were given shared memory",
+                    resident_bytes as usize,
+                )
+            })?;
+        }
         Ok(Loaded {
             context: context.clone(),
-            kernel: kernel.map_err(|e| context.error(e, "the kernel was looked for", 0))?,
+            kernel,
+            resident_bytes,
             module,
             pointers,
             notes: self.notes,
@@ -126,6 +142,8 @@ pub(crate) struct Loaded {
     pub(crate) context: Arc<Context>,
     module: Module,
     pub(super) kernel: KernelHandle,
+    /// Bytes of dynamic shared memory of each block in a launch.
+    pub(super) resident_bytes: u32,
     pointers: DeviceBuffer,
     /// Its blocks note operators.
     pub(super) notes: bool,
@@ -140,18 +158,10 @@ impl Loaded {
 
     /// The program's counts; `None` if it states none.
     fn about(&self) -> Result<Option<About>, DeviceError> {
-        let context = &self.context;
-        let stream = context.stream()?;
-        let _entered = context.enter()?;
         let mut content = [0; size_of::<About>()];
-        match context.driver.global(self.module.handle, ABOUT) {
-            Ok((address, bytes)) if bytes == content.len() => {
-                let read = context
-                    .driver
-                    .copy_out(&mut content, address, stream.handle);
-                read.map_err(|e| context.error(e, "the program's counts were read", 0))?;
-            }
-            Ok(_) | Err(_) => return Ok(None),
+        let what = "the program's counts were read";
+        if !read_global(&self.context, &self.module, (ABOUT, what), &mut content)? {
+            return Ok(None);
         }
         let mut numbers = content.chunks_exact(8).map(|bytes| {
             let bytes = bytes.try_into().unwrap_or_default();
@@ -233,6 +243,42 @@ impl Upload {
         known.insert(key, Arc::downgrade(&made));
         Ok(made)
     }
+}
+
+/// Bytes of each block's shared memory for resident operands.
+fn resident_bytes(context: &Arc<Context>, module: &Module) -> Result<u32, DeviceError> {
+    let mut content = [0; 8];
+    let what = "the bytes of resident operands were read";
+    match read_global(context, module, (RESIDENT_BYTES, what), &mut content)? {
+        true => Ok(u32::try_from(i64::from_ne_bytes(content)).unwrap_or(u32::MAX)),
+        false => Ok(0),
+    }
+}
+
+/// Reads a variable of a program; false if it has none of this name, or one of another size.
+fn read_global(
+    context: &Arc<Context>,
+    module: &Module,
+    (name, what): (&str, &str),
+    content: &mut [u8],
+) -> Result<bool, DeviceError> {
+    let found = {
+        let _entered = context.enter()?;
+        context.driver.global(module.handle, name)
+    };
+    let (address, bytes) = match found {
+        Ok(found) => found,
+        Err(failed) if failed.code == status::NOT_FOUND => return Ok(false),
+        Err(failed) => return Err(context.error(failed, what, content.len())),
+    };
+    if bytes != content.len() {
+        return Ok(false);
+    }
+    let stream = context.stream()?;
+    let _entered = context.enter()?;
+    let read = context.driver.copy_out(content, address, stream.handle);
+    read.map_err(|e| context.error(e, what, bytes))?;
+    Ok(true)
 }
 
 /// Copies bytes to a device.

@@ -206,7 +206,10 @@ impl Launcher {
                 0 => Ok(()),
                 _ => driver.copy_in(&[(to, &point)], stream),
             })
-            .and_then(|()| driver.launch(self.loaded.kernel, (blocks, threads), stream, &env))
+            .and_then(|()| {
+                let (kernel, shared) = (self.loaded.kernel, self.loaded.resident_bytes);
+                driver.launch(kernel, (blocks, threads), shared, stream, &env)
+            })
             .and_then(|()| {
                 let from = self.control.address() + places.error as u64;
                 let bytes = places.inputs - places.error;
@@ -222,7 +225,11 @@ impl Launcher {
         };
         let is_late = is_late.map_err(|e| match e.code {
             status::TOO_MANY_BLOCKS => {
-                let each = driver.blocks_at_once(self.loaded.kernel, threads as usize);
+                let each = driver.blocks_at_once(
+                    self.loaded.kernel,
+                    threads as usize,
+                    self.loaded.resident_bytes,
+                );
                 context.too_many(blocks as usize, threads as usize, each.unwrap_or(0))
             }
             _ => self.noted(self.error(e, &what)),

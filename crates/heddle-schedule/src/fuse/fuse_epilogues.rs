@@ -132,6 +132,7 @@ fn fused(
         team: None,
         share,
         lanes: Lanes::Apart,
+        resident: None,
         grow,
         body,
         name,

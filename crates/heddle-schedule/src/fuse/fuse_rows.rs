@@ -167,6 +167,7 @@ fn of_rows(
         team: None,
         share,
         lanes: Lanes::Apart,
+        resident: None,
         grow: last.grow,
         body: Body::Chain(Chain { steps, axes: inner }),
         name: last.name.clone(),

@@ -76,6 +76,8 @@ fn join(program: &mut UProgram, id: OperatorId, lanes: Lanes) {
         op = program.renamed(&op, &names);
     }
     op.lanes = lanes;
+    // Copies are laid out for the lanes of before.
+    op.resident = None;
     program.operators[id] = op;
 }
 

@@ -188,6 +188,7 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
         team: None,
         share: Share::Split(Split::whole(0, axes[0].1)),
         lanes: Lanes::Apart,
+        resident: None,
         axes,
         grow: None,
         body: Body::Map {

@@ -212,6 +212,7 @@ impl PackOnce {
             team: None,
             share: Share::Split(Split::whole(0, panels)),
             lanes: Lanes::Apart,
+            resident: None,
             grow: None,
             body: Body::Map { store, value },
             name: "pack".into(),

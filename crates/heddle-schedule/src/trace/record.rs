@@ -107,6 +107,7 @@ impl Recorder<'_> {
             team: None,
             share: Share::One(0),
             lanes: Lanes::Apart,
+            resident: None,
             grow: None,
             body: Body::Map { store, value },
             name: "decision".into(),

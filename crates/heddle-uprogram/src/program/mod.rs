@@ -24,6 +24,7 @@
 //! fork the teams join again.
 mod names;
 mod operator;
+mod resident;
 mod stmt;
 mod team;
 
@@ -40,6 +41,7 @@ pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
 pub use operator::{
     Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Tile,
 };
+pub use resident::{Resident, ResidentPart};
 pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 pub use team::Team;
 

@@ -1,12 +1,14 @@
 //! uOperators: iteration spaces, the computation at each point, and their partition among units.
 
+use std::ops::Range;
+
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, Extreme, ReduceOp};
 
 use crate::contract::{Contract, Rounding};
 use crate::expr::{Expr, ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
-use crate::program::{Team, UProgram};
+use crate::program::{Resident, Team, UProgram};
 
 /// A uOperator: an iteration space, partitioned into uTasks, and the computation at each point
 /// (DESIGN, "From ops to uOperators").
@@ -21,6 +23,8 @@ pub struct Operator {
     pub share: Share,
     /// The lanes of a unit that work on a point.
     pub lanes: Lanes,
+    /// The copy of an operand in shared memory, if there is one.
+    pub resident: Option<Resident>,
     /// Elements of the [segment](super::BufferKind::Segment) it writes to that must be committed
     /// before it runs; an expression over sizes and variables.
     pub grow: Option<ExprId>,
@@ -416,6 +420,11 @@ pub struct ChainStep {
 }
 
 impl Operator {
+    /// The units that run it, of so many.
+    pub fn units_of(&self, all: usize) -> Range<usize> {
+        self.team.map_or(0..all, |team| team.units(all))
+    }
+
     /// Splits a contraction without batch axes along its columns.
     pub fn split_columns(&mut self) {
         let Body::Contract(c) = &self.body else {

@@ -10,7 +10,7 @@
 //!           | "derive" LOCAL "=" expr
 //!           | ("input" | "output") STRING BUFFER "[" [expr {"," expr}] "]"
 //!           | SHARED "=" expr                         stands for the expression in all items below
-//!           | "operator" OPERATOR STRING axes share [team] ["lanes" lanes] ["grow" expr] "{" body "}" candidate*
+//!           | "operator" OPERATOR STRING axes share [team] ["lanes" lanes] [resident] ["grow" expr] "{" body "}" candidate*
 //!           | "procedure" PROC [STRING] ["results" LOCAL {"," LOCAL}] block
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
@@ -21,6 +21,7 @@
 //! share     = "unit" INT | "split" split ["x" split "across" INT] ["from" INT]
 //! team      = "team" INT "of" INT                                                  numbered from 0
 //! split     = LOCAL ["block" expr] ["grain" INT] ["pieces" INT]
+//! resident  = "resident" ("first" | "second") "at" INT "units" INT   an operand, words before its copy, units of the launch
 //! lanes     = "warp" INT | "unit" INT                lanes of a warp on a point, points of a unit's lanes
 //! candidate = "candidate" (share | "parts" INT) "tasks" INT "time" NUMBER         in nanoseconds
 //! body      = store "=" expr                                                       map

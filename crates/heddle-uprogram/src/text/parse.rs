@@ -11,7 +11,8 @@ use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Call, CallId, Lanes, Local, LocalData, LocalKind, Operator,
-    OperatorId, Port, Procedure, ProcedureId, Size, Stmt, Sync, Team, Tile, UProgram, Units,
+    OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, Tile, UProgram,
+    Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -294,6 +295,24 @@ impl Parser<'_, '_> {
         })
     }
 
+    /// After `resident`.
+    fn resident(&mut self) -> Result<Resident> {
+        let second = match self.c.word("which operand, `first` or `second`")? {
+            "first" => false,
+            "second" => true,
+            _ => {
+                return Err(self
+                    .c
+                    .misplaced("an operand is the `first` or the `second`"));
+            }
+        };
+        self.c.expect_word("at")?;
+        let at = self.c.number()?;
+        self.c.expect_word("units")?;
+        let units = self.c.number()?;
+        Ok(Resident { second, at, units })
+    }
+
     fn operator(&mut self) -> Result<()> {
         let place = self.c.token;
         let number = self.label("op", "a uOperator, such as op0")?;
@@ -313,6 +332,8 @@ impl Parser<'_, '_> {
                 }
             },
         };
+        let resident = self.c.eat_word("resident")?.then(|| self.resident());
+        let resident = resident.transpose()?;
         let grow = self.c.eat_word("grow")?.then(|| self.expr()).transpose()?;
         self.c.expect("{")?;
         let body = self.body()?;
@@ -326,6 +347,7 @@ impl Parser<'_, '_> {
             team,
             share,
             lanes,
+            resident,
             grow,
             body,
             name,

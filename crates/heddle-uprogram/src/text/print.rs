@@ -12,7 +12,7 @@ use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferKind, CallId, Lanes, Local, LocalKind, Operator, OperatorId, Port, Procedure,
-    ProcedureId, Size, Stmt, Sync, Team, UProgram, Units,
+    ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -177,6 +177,10 @@ impl Printer<'_, '_, '_> {
                 tile.own_columns,
                 if tile.by_cores { " cores" } else { "" }
             )),
+        }
+        if let Some(Resident { second, at, units }) = op.resident {
+            let which = if second { "second" } else { "first" };
+            self.put(format_args!(" resident {which} at {at} units {units}"));
         }
         if let Some(grow) = op.grow {
             self.out.push_str(" grow ");

@@ -37,7 +37,7 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Lanes, Local, LocalKind, Operator,
-    Port, ProcedureId, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
+    Port, ProcedureId, ResidentPart, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -134,8 +134,10 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and_then(|()| body())
             .and_then(|()| grow(program, op))
             .and_then(|()| lanes(program, op))
+            .and_then(|()| resident(program, op))
             .map_err(at(name()))?;
     }
+    apart(program).map_err(at("resident operands".into()))?;
     let mut seen = BTreeSet::new();
     for (id, procedure) in program.procedures.iter() {
         let results = procedure.results.iter();
@@ -144,6 +146,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .try_for_each(|l| variable(program, l, None));
         let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
         let block = block.and_then(|()| whole_shares(program, &procedure.body));
+        let block = block.and_then(|()| nothing_resident(program, &procedure.body));
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
     block(program, &program.body, &mut seen)
@@ -182,6 +185,61 @@ fn whole_shares(program: &UProgram, body: &[Stmt]) -> Checked {
             "only the main program runs operators in pieces",
         )),
     }
+}
+
+/// In a procedure a unit may be in a team, whose shares are others than those of the copies.
+fn nothing_resident(program: &UProgram, body: &[Stmt]) -> Checked {
+    let mut all = true;
+    for_each_stmt(body, &mut |stmt| {
+        if let &Stmt::Run(id) = stmt {
+            let op = program.operators.get(id);
+            all &= op.is_none_or(|op| op.resident.is_none());
+        }
+    });
+    match all {
+        true => Ok(()),
+        false => Err(Fault::Rule(
+            "only operators of the main program have resident operands",
+        )),
+    }
+}
+
+/// A resident operand is a constant or an input, and its copies are planned for some units.
+fn resident(program: &UProgram, op: &Operator) -> Checked {
+    match op.resident {
+        Some(resident) if ResidentPart::of(program, op, resident.second).is_none() => Err(
+            Fault::Rule("only constants and inputs whose parts follow from the share are resident"),
+        ),
+        Some(resident) if resident.units < 1 => {
+            Err(Fault::Rule("its copies are planned for no unit"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All copies are planned for the same launch, and those of a unit lie apart.
+fn apart(program: &UProgram) -> Checked {
+    let mut copies = vec![];
+    for (_, op) in program.operators.iter() {
+        let resident = op.resident.into_iter();
+        copies.extend(resident.filter_map(|resident| {
+            let part = ResidentPart::of(program, op, resident.second)?;
+            let words = u64::from(resident.at)..resident.end(op, &part);
+            Some((resident.units, op.units_of(resident.units as usize), words))
+        }));
+    }
+    for (k, (units, own, words)) in copies.iter().enumerate() {
+        for (others, other, taken) in &copies[..k] {
+            if units != others {
+                return Err(Fault::Rule("its copies are planned for another launch"));
+            }
+            let same_unit = own.start < other.end && other.start < own.end;
+            if same_unit && words.start < taken.end && taken.start < words.end {
+                return Err(Fault::Rule("copies of two operands overlap"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {

@@ -39,6 +39,9 @@ impl Cuda {
         };
         let units = machine.units();
         let machine = machine.with_grid(units, threads).with_warp(WARP as usize);
+        let mut machine = machine;
+        let on_chip = &mut machine.limits.on_chip_bytes;
+        *on_chip = facts.shared_bytes.min(*on_chip);
         let machine = match has_cores(&gpu.arch) {
             true => machine,
             false => machine.without_cores(),
@@ -119,7 +122,10 @@ impl Backend for Cuda {
     fn with_units(&self, units: usize) -> Option<Box<dyn Backend>> {
         let mut fewer = self.clone();
         let machine = &self.setup.machine;
-        fewer.setup.machine = machine.clone().with_grid(units, machine.lanes());
+        let lanes = machine.lanes();
+        // Several blocks of a multiprocessor would share its memory.
+        let machine = machine.clone().without_residents();
+        fewer.setup.machine = machine.with_grid(units, lanes);
         fewer.setup.session = session(&fewer.setup.machine);
         Some(Box::new(fewer))
     }

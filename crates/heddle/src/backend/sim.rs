@@ -29,6 +29,11 @@ impl Sim {
         let machine = machine
             .with_grid(blocks, grid.threads as usize)
             .with_warp(grid.warp as usize);
+        // Copies of operands are planned for the grid that runs.
+        let machine = match blocks == grid.blocks as usize {
+            true => machine,
+            false => machine.without_residents(),
+        };
         // Simulated tensor cores are of warps of 32 lanes, and no sanitizer knows them.
         let machine = match grid.warp == 32 && options.sanitize.is_none() {
             true => machine,

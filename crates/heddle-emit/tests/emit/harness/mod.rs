@@ -401,6 +401,25 @@ impl Case {
         stops.collect()
     }
 
+    /// The error of a launch of this grid.
+    pub fn error_on(&self, name: &str, grid: Grid) -> RunError {
+        let options = BuildOptions {
+            language: Language::Simulated,
+            cache: CacheChoice::Off,
+            ..Default::default()
+        };
+        let built = Program::build(&self.source, &options);
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));
+        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        let options = SessionOptions {
+            grid: Some(grid),
+            ..Default::default()
+        };
+        let mut session = Session::new(built, pool, options);
+        let outputs = session.run(&self.inputs(), &self.sizes, &RunOptions::default());
+        outputs.err().unwrap_or_else(|| panic!("{name} runs"))
+    }
+
     /// Runs the program and compares its outputs. `false` if the launch is refused.
     fn agrees(&self, session: &mut Session, team: usize, name: &str) -> bool {
         let text = &self.source.text;

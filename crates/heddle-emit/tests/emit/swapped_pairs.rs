@@ -41,7 +41,7 @@ fn pairs_have_a_bit() {
   return %y, %z
 }",
     );
-    assert!(pairs.contains("turned0 ^= 1;") && pairs.contains("turned1 ^= 1;"));
+    assert!(pairs.contains("swapped0 ^= 1;") && pairs.contains("swapped1 ^= 1;"));
     assert!(!pairs.contains("*swap ="), "{pairs}");
 }
 
@@ -57,8 +57,8 @@ fn arrays_that_are_exchanged_together_have_one() {
   return %y, %z
 }",
     );
-    assert!(together.contains("turned0 ^= 1;"), "{together}");
-    assert!(!together.contains("turned1"), "{together}");
+    assert!(together.contains("swapped0 ^= 1;"), "{together}");
+    assert!(!together.contains("swapped1"), "{together}");
 }
 
 #[test]
@@ -73,5 +73,5 @@ fn three_that_take_each_others_places_have_addresses() {
 }",
     );
     assert!(three.contains("*swap ="), "{three}");
-    assert!(!three.contains("turned"), "{three}");
+    assert!(!three.contains("swapped"), "{three}");
 }
