@@ -103,6 +103,44 @@ fn arrays_grow_as_the_interpreter_has_them() {
     assert_eq!(log["cuLaunchCooperativeKernel"], 2 + 3, "{log:?}");
 }
 
+/// A recurrence whose matrix is read in each of six steps.
+const RECURRENCE: &str = "fn @main(%x: f32[1,256], %w: f32[256,256]) -> (%y: f32[1,256]) {
+  %y = loop %i trip 6 carry (%h: f32[1,256] = %x) {
+    continue carry tanh(mul(dot(%h, %w), 0.1))
+  }
+  return %y
+}
+";
+
+fn runs_as_interpreted(text: &str) {
+    let program = program(text);
+    assert!(program.is_whole());
+    let inputs = program.draw(3, &sizes(&program, 5)).unwrap();
+    let wanted = outputs(&program.on_interpreter(), &inputs);
+    for _ in 0..2 {
+        assert_close(&outputs(&program, &inputs), &wanted);
+    }
+}
+
+/// The driver refuses a launch that gives blocks other bytes than the program has an array of.
+#[test]
+fn launches_have_shared_memory_for_resident_operands() {
+    let name = "launches_have_shared_memory_for_resident_operands";
+    let Some(log) = in_child(name, "") else {
+        return runs_as_interpreted(RECURRENCE);
+    };
+    assert_eq!(log["cuFuncSetAttribute"], 1, "{log:?}");
+}
+
+#[test]
+fn blocks_with_little_shared_memory_have_no_resident_operands() {
+    let name = "blocks_with_little_shared_memory_have_no_resident_operands";
+    let Some(log) = in_child(name, "shared=65536") else {
+        return runs_as_interpreted(RECURRENCE);
+    };
+    assert!(!log.contains_key("cuFuncSetAttribute"), "{log:?}");
+}
+
 /// Appends of 80,000 bytes, whose number nothing bounds; 42 of them take 3.4 MB.
 const LARGE: &str = "fn @main(%k: i64[], %steps: i64[2]) -> (%y: f32[?]) {
   %x = const splat 0.0: f32[0]
