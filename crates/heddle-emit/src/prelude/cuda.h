@@ -51,9 +51,9 @@ typedef unsigned long long uint64_t;
 /* Before others: the compiler leaves it as it is, or writes out a few iterations. */
 #define HEDDLE_ROLLED _Pragma("unroll 1")
 #define HEDDLE_ROLLED_IN_PART _Pragma("unroll 4")
-/* The kernel, whose argument is not copied to memory of each lane. */
+/* The kernel: a block of up to 256 lanes for each multiprocessor, whose registers they share. Its argument is not copied to memory of each lane. */
 #define HEDDLE_KERNEL                                                                              \
-  extern "C" __global__ void __launch_bounds__(256)                                                \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                             \
       heddle_run(const __grid_constant__ heddle_env env) {                                         \
     heddle_block_main(&env, heddle_block, heddle_blocks);                                          \
   }
