@@ -49,16 +49,23 @@ struct Form {
 
 /// `softmax(q k^T * scale + mask) v`, and the scores.
 fn attention(cx: &mut NodeCx, form: &Form) -> Result<(Value, Value)> {
-    let (q, mut k, mut v) = (
+    let given = [
         cx.value(0, "query")?,
         cx.value(1, "key")?,
         cx.value(2, "value")?,
-    );
+    ];
     let dropout = cx.float(form.dropout, "dropout_p", 0.0)?;
-    let (rank, dtype) = (cx.rank(q)?, cx.dtype(q)?);
-    if rank < 2 || cx.rank(k)? != rank || cx.rank(v)? != rank {
-        return invalid("queries, keys and values have as many axes");
+    let ranks = [cx.rank(given[0])?, cx.rank(given[1])?, cx.rank(given[2])?];
+    let rank = ranks.into_iter().fold(0, usize::max);
+    if ranks.into_iter().any(|rank| rank < 2) {
+        return invalid("queries, keys and values have at least two axes");
     }
+    let [q, mut k, mut v] = [
+        lifted(cx, given[0], rank)?,
+        lifted(cx, given[1], rank)?,
+        lifted(cx, given[2], rank)?,
+    ];
+    let dtype = cx.dtype(q)?;
     if cx.flag(usize::MAX, "enable_gqa", false)? {
         (k, v) = (shared(cx, k, q)?, shared(cx, v, q)?);
     }
@@ -113,6 +120,15 @@ fn attention(cx: &mut NodeCx, form: &Form) -> Result<(Value, Value)> {
     let v = cx.widen(v)?;
     let y = cx.matmul(shares, v)?;
     Ok((cx.cast(y, dtype)?, scores))
+}
+
+/// With axes of size 1 in front, so that it has so many.
+fn lifted(cx: &mut NodeCx, x: Value, rank: usize) -> Result<Value> {
+    let front: Vec<usize> = (0..rank - cx.rank(x)?).collect();
+    match front.is_empty() {
+        true => Ok(x),
+        false => cx.unsqueeze(x, &front),
+    }
 }
 
 /// Heads of keys or values repeated for the queries that share them.

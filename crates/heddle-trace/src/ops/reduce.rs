@@ -71,7 +71,7 @@ pub(super) const OPS: Table = &[
     ("var_mean.correction", |cx| deviation(cx, false, true)),
 ];
 
-/// Sums and products; integers and truth values are counted in `i64`.
+/// Sums and products; integers and truth values are counted in `i64`, and become truth values again if that is asked for.
 fn sum(cx: &mut NodeCx, kind: ReduceOp, axes: Option<usize>) -> Result<Vec<Value>> {
     let x = cx.value(0, "self")?;
     let rank = cx.rank(x)?;
@@ -86,7 +86,12 @@ fn sum(cx: &mut NodeCx, kind: ReduceOp, axes: Option<usize>) -> Result<Vec<Value
         ),
     };
     let x = cx.cast(x, dtype)?;
-    Ok(vec![cx.reduce(kind, x, &axes, keep)?])
+    let x = match dtype {
+        DType::Bool => cx.cast(x, DType::I64)?,
+        _ => x,
+    };
+    let y = cx.reduce(kind, x, &axes, keep)?;
+    Ok(vec![cx.cast(y, dtype)?])
 }
 
 fn extreme(cx: &mut NodeCx, kind: ReduceOp) -> Result<Vec<Value>> {

@@ -166,6 +166,20 @@ pub fn layers(d: &mut Done) {
         &[1, 1, 1],
         &[7.0],
     );
+    // Queries without the axis of heads.
+    let few = [
+        ("f32[1,1]", f32s(&[1, 1], &[1.0])),
+        inputs[1].clone(),
+        inputs[2].clone(),
+    ];
+    d.one(
+        "scaled_dot_product_attention",
+        json!([v(0), v(1), v(2)]),
+        &few,
+        "f32[1,1,1]",
+        &[1, 1, 1],
+        &[7.0],
+    );
     let args = json!([v(0), v(1), v(2)]);
     let found = d.run(
         "_scaled_dot_product_flash_attention_for_cpu",

@@ -29,6 +29,16 @@ pub fn reductions(d: &mut Done) {
     );
     d.rows("prod", all(), "f32[]", &[], &[720.0], &[]);
     d.rows("prod.dim_int", axis(), "f32[n]", &[2], &[6.0, 120.0], &[0]);
+    // Truth values, if that is asked for.
+    let bools = || json!({"dtype": {"dtype": "bool"}});
+    for (name, args, expected) in [
+        ("prod.dim_int", axis(), [0.0, 1.0]),
+        ("sum.dim_IntList", along(), [1.0, 1.0]),
+    ] {
+        let x = ("f32[2,3]", f32s(&[2, 3], &[1.0, 0.0, 2.0, 3.0, 4.0, 5.0]));
+        let found = d.run(name, args, bools(), &[x], &["bool[2]"]);
+        close(&found[0], &[2], &expected);
+    }
     d.rows("mean", all(), "f32[]", &[], &[3.5], &[]);
     d.rows("mean.dim", along(), "f32[n]", &[2], &[2.0, 5.0], &[0]);
     d.rows("amax", along(), "f32[n]", &[2], &[3.0, 6.0], &[0]);
