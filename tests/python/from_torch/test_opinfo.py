@@ -85,7 +85,7 @@ def compare_places(info, args, kwargs, found, wanted):
 
 
 def is_as_exact(found, wanted, function, args, kwargs):
-    """True if results are about as far from those that PyTorch computes in f64 as its own in f32."""
+    """True if results are at most twice as far as PyTorch's own from those that it computes in f64."""
     args, kwargs = pytree.tree_map(lambda a: a.double() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a, (args, kwargs))
     try:
         exact = function(*args, **kwargs)
@@ -100,9 +100,7 @@ def is_nearer(a, b, exact):
         return False
     if [t.dtype for t in (a, b, exact)] != [torch.float32, torch.float32, torch.float64]:
         return False
-    # The largest of many errors of rounding varies from one order of a sum to another by more than their mean does.
-    errors, own = (a - exact).abs(), (b - exact).abs()
-    return bool(errors.square().mean() <= 4 * own.square().mean()) and bool(errors.max() <= 4 * own.max())
+    return bool((a - exact).abs().max() <= 2 * (b - exact).abs().max())
 
 
 def agree(a, b):
@@ -169,8 +167,8 @@ def test_samples_of_pytorch(part):
     print(f"\n{right} calls right, {len(wrong)} wrong, {sum(left.values())} calls of {len(left)} operators not supported, {time.monotonic() - began:.0f} s")
     print(", ".join(f"{name} {count}" for name, count in left.most_common()))
     assert not wrong, "\n".join(wrong)
-    # A part with fewer operators may hold none that Heddle supports.
-    assert right > 0 or len(operators) < 4
+    # A part of few operators may hold none that Heddle supports.
+    assert right >= len(operators) or len(selected) < 4 * PARTS
 
 
 def copied(value):
