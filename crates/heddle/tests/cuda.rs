@@ -90,13 +90,7 @@ fn arrays_grow_as_the_interpreter_has_them() {
             include_str!("../../heddle-emit/tests/programs/growth.heddle"),
             include_str!("../../heddle-emit/tests/programs/appends.heddle"),
         ] {
-            let program = program(text);
-            assert!(program.is_whole());
-            let inputs = program.draw(3, &sizes(&program, 5)).unwrap();
-            let wanted = outputs(&program.on_interpreter(), &inputs);
-            for _ in 0..2 {
-                assert_close(&outputs(&program, &inputs), &wanted);
-            }
+            runs_as_interpreted(text);
         }
         return;
     };
