@@ -30,10 +30,15 @@ pub fn add_candidate(command: &str) {
 
 /// Flags that select this processor, in order of preference; the last always works, also for a compiler that runs on a processor
 /// of another kind. On x86 `-march` selects instructions and their costs; on Arm it selects instructions alone, and `-mcpu` both.
-const ARCHS: &[&str] = match cfg!(target_arch = "aarch64") {
-    true => &["-mcpu=native", "-march=native", ""],
-    false => &["-march=native", "-mcpu=native", ""],
+const ARCHS: [&[&str]; 3] = match cfg!(target_arch = "aarch64") {
+    true => [&["-mcpu=native"], &["-march=native"], &[]],
+    false => [&["-march=native"], &["-mcpu=native"], &[]],
 };
+
+/// A flag that compilers are given where they know it, as GCC does: without it, GCC (12.2, from `-O2` on) drops stores that a later
+/// iteration of a loop overwrites, and stores elements that the loop did not reach with what they held before the loop. That loses
+/// what another worker wrote there meanwhile. `-fno-allow-store-data-races`, which is the default, does not hold it back.
+const NO_STRAY_STORES: &str = "-fno-predictive-commoning";
 
 /// A compiler that has compiled, linked and loaded a small program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +46,8 @@ pub struct Compiler {
     program: PathBuf,
     args: Vec<String>,
     version: String,
-    arch: String,
+    /// Those of [`ARCHS`] and [`NO_STRAY_STORES`] that it knows.
+    own: Vec<String>,
 }
 
 impl Compiler {
@@ -107,9 +113,10 @@ impl Compiler {
             program,
             args,
             version,
-            arch,
+            own,
         } = self;
-        format!("{}\n{args:?}\n{arch}\n{version}", program.display())
+        let own = own.join(" ");
+        format!("{}\n{args:?}\n{own}\n{version}", program.display())
     }
 
     /// The first line of its `--version`.
@@ -137,7 +144,7 @@ impl Compiler {
         let product = folder.join("product");
         let output = Command::new(&self.program)
             .args(&self.args)
-            .args(flags.list(&self.arch))
+            .args(flags.list(&self.own))
             .args(["-o", "product"])
             .current_dir(folder)
             .env("LC_ALL", "C")
@@ -224,22 +231,23 @@ fn probe(candidate: &str, language: Language, cache: &Cache) -> Result<Compiler,
         program.as_os_str().as_encoded_bytes(),
         stamp.as_bytes(),
         flags.header().as_bytes(),
+        NO_STRAY_STORES.as_bytes(),
     ];
     let args_text = format!("{args:?}");
     let key = Key::new(&[&known[..], &[args_text.as_bytes()]].concat());
     let remembered = cache
         .get("compiler", key)
         .and_then(|b| String::from_utf8(b).ok());
-    if let Some((arch, version)) = remembered.as_deref().and_then(|t| t.split_once('\n')) {
+    if let Some((own, version)) = remembered.as_deref().and_then(|t| t.split_once('\n')) {
         return Ok(Compiler {
             program,
             args,
             version: version.to_owned(),
-            arch: arch.to_owned(),
+            own: own.split_whitespace().map(str::to_owned).collect(),
         });
     }
     let compiler = try_out(program, args, language, &flags)?;
-    let content = format!("{}\n{}", compiler.arch, compiler.version);
+    let content = format!("{}\n{}", compiler.own.join(" "), compiler.version);
     // Without a cache it is tested again next time.
     let _ = cache.put("compiler", key, content.as_bytes());
     Ok(compiler)
@@ -305,17 +313,29 @@ fn try_out(
         .stdin(Stdio::null())
         .output()
         .map_err(|e| Unfit::Reason(e.to_string()))?;
-    let mut compiler = Compiler {
+    let compiler = Compiler {
         program,
         args,
         version: String::from_utf8_lossy(&version.stdout).into_owned(),
-        arch: String::new(),
+        own: vec![],
+    };
+    let knows = |own: &[&str]| {
+        let own = own.iter().map(|flag| (*flag).to_owned()).collect();
+        let compiler = Compiler {
+            own,
+            ..compiler.clone()
+        };
+        compiles_and_loads(&compiler, language, flags).map(|()| compiler)
     };
     let mut reason = String::new();
     for arch in ARCHS {
-        compiler.arch = (*arch).to_owned();
-        match compiles_and_loads(&compiler, language, flags) {
-            Ok(()) => return Ok(compiler),
+        match knows(arch) {
+            Ok(plain) => {
+                return match knows(&[arch, &[NO_STRAY_STORES][..]].concat()) {
+                    Err(Unfit::Reason(_)) => Ok(plain),
+                    found => found,
+                };
+            }
             Err(Unfit::Reason(why)) => reason = why,
             Err(disk) => return Err(disk),
         }

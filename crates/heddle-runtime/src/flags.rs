@@ -9,6 +9,7 @@
 //!   off.
 //! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers of different types share
 //!   scratch memory.
+//! - `-fno-predictive-commoning` where the compiler knows it (see `compiler.rs`).
 //! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and
 //!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.
@@ -98,12 +99,9 @@ impl Flags {
         })
     }
 
-    /// All flags but the output.
-    pub(crate) fn list(&self, arch: &str) -> Vec<String> {
-        let mut list = self.list.clone();
-        if !arch.is_empty() {
-            list.push(arch.to_owned());
-        }
+    /// All flags but the output, with those that the compiler knows itself.
+    pub(crate) fn list(&self, own: &[String]) -> Vec<String> {
+        let mut list = [&self.list, own].concat();
         list.push("program.c".to_owned());
         list.extend(
             self.more_sources()

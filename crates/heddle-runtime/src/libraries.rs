@@ -86,7 +86,7 @@ impl Libraries {
 
 /// The key of a text on this processor. The compiler is no part of it: any of them makes the same program.
 pub(crate) fn key(text: &str, flags: &Flags) -> Key {
-    let list = flags.list("").join("\n");
+    let list = flags.list(&[]).join("\n");
     let parts = [
         "library",
         text,

@@ -302,7 +302,7 @@ impl Linked {
 }
 
 fn key(text: &str, flags: &Flags, compiler: &Compiler) -> Key {
-    let list = flags.list("").join("\n");
+    let list = flags.list(&[]).join("\n");
     let compiler = compiler.identity();
     let parts = [
         text,

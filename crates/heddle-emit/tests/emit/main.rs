@@ -32,6 +32,7 @@ mod simulated_sanitized;
 mod snapshots;
 mod split;
 mod stops;
+mod stores;
 mod swapped_pairs;
 mod teams;
 mod warnings;

@@ -3,11 +3,15 @@
 use heddle_ir::op::ReduceOp;
 
 use super::contract::{add_scaled, same_type, zero};
+use super::number::Num;
 use super::reduce::combine;
 use super::walk::{strides, walk};
 use crate::context::{Context, count};
 use crate::error::Fault;
 use crate::value::{Array, with_num, with_scalar};
+
+/// Products of a convolution that are added to a sum of their own.
+const GROUP: usize = 16;
 
 /// Positions of a window over spatial axes.
 struct Windows {
@@ -90,7 +94,8 @@ impl Windows {
 /// Cross-correlation of `x[n, c, s…]` with `w[o, c/groups, k…]` over zero-padded input (ONNX Conv
 /// 11).
 ///
-/// Products are added in row-major order of a filter's elements.
+/// Products are added in row-major order of a filter's elements, [`GROUP`] at a time, and then the groups' sums:
+/// the rounding error of one long sum grows with the number of its terms.
 pub fn conv(
     cx: &Context,
     x: &Array,
@@ -127,6 +132,7 @@ pub fn conv(
         let zero = zero(data);
         let mut out = cx.filled(total, zero)?;
         let mut line = cx.vec(positions)?;
+        let mut group = cx.filled(filters * positions, zero)?;
         // One block of the result for each group of each batch element.
         for (block, out) in out.chunks_exact_mut(filters * positions).enumerate() {
             for term in 0..terms {
@@ -135,15 +141,26 @@ pub fn conv(
                 windows.places(cx, term % elements, |place| {
                     line.push(place.map_or(zero, |p| channel[p]));
                 })?;
-                for (filter, sums) in out.chunks_exact_mut(positions).enumerate() {
+                for (filter, sums) in group.chunks_exact_mut(positions).enumerate() {
                     cx.tick(positions)?;
                     let filter = block % groups * filters + filter;
                     add_scaled(sums, weights[filter * terms + term], &line);
+                }
+                if (term + 1) % GROUP == 0 || term + 1 == terms {
+                    cx.tick(group.len())?;
+                    move_into(out, &mut group);
                 }
             }
         }
         cx.array(x.dtype, shape, out)
     }, else Err(Fault::dtype("conv", x.dtype)))
+}
+
+/// Adds parts to sums and leaves zeros.
+fn move_into<T: Num>(sums: &mut [T], parts: &mut [T]) {
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        *sum = sum.add(std::mem::replace(part, T::ZERO));
+    }
 }
 
 /// Reduces windows over the last axes (ONNX MaxPool 12, AveragePool 19); padding does not take
