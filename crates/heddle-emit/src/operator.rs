@@ -233,6 +233,7 @@ impl Writer<'_> {
                 self.part(0, splits[0], "row", "along");
                 self.part(1, splits[1], "column", "across");
             }
+            Share::Every => {}
             Share::One(unit) => self
                 .text
                 .line(format!("if (worker != {unit} % workers) return;")),

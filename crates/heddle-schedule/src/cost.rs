@@ -83,7 +83,7 @@ pub(super) fn touched(
 pub(super) fn written(machine: &Machine, touched: &Touched, buffer: Buffer, share: Share) -> f64 {
     let own = touched.get(&buffer).copied().unwrap_or(0.0);
     match share {
-        Share::One(_) => own,
+        Share::One(_) | Share::Every => own,
         Share::Split(_) | Share::Grid(_) => own * machine.units() as f64,
     }
 }
@@ -182,6 +182,9 @@ impl Load {
             let hope = if unknown { UNKNOWN_SHARE } else { 1.0 };
             load.parts.push((axis, most / count * hope));
             load.active *= units.min(grains as usize).max(1);
+        }
+        if share == Share::Every {
+            load.active = units;
         }
         load.busy = (load.active * teams).min(machine.units());
         load

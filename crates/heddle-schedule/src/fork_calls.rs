@@ -240,7 +240,7 @@ fn on_one_unit(program: &UProgram, latency: &dyn Latency, block: &[Stmt]) -> Opt
     let time = |stmt: &Stmt| match stmt {
         Stmt::Run(id) => match program.operators[*id].share {
             Share::Split(_) | Share::Grid(_) => None,
-            share @ Share::One(_) => Some(latency.operator(program, *id, share)),
+            share @ (Share::One(_) | Share::Every) => Some(latency.operator(program, *id, share)),
         },
         Stmt::Loop {
             iteration,

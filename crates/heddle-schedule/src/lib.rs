@@ -44,6 +44,7 @@ mod place_syncs;
 mod plan_memory;
 pub mod print;
 mod read_rows;
+mod replicate;
 mod round_products;
 mod select_kernels;
 mod spans;
@@ -77,6 +78,7 @@ pub use place_syncs::place_syncs;
 pub use plan_memory::plan_memory;
 pub use print::print;
 pub use read_rows::read_rows;
+pub use replicate::replicate;
 pub use round_products::{has_cores, round_products};
 pub use select_kernels::{packs_weights, select_kernels};
 pub use split_depths::split_depths;
@@ -158,6 +160,11 @@ pub const PASSES: &[Pass] = &[
         name: "cut_shares",
         about: "cut long shares into pieces, which workers take from each other",
         run: cut_shares,
+    },
+    Pass {
+        name: "replicate",
+        about: "let every worker compute for itself what all read, where that beats a wait",
+        run: replicate,
     },
     Pass {
         name: "join_lanes",

@@ -89,7 +89,9 @@ impl Memo {
             let store = op.body.store();
             let access = |buffer, offset, write| Access {
                 buffer,
-                partition: Partition::under(program, op, share, offset).map(Rc::new),
+                partition: Partition::of_every(program, buffer)
+                    .or_else(|| Partition::under(program, op, share, offset))
+                    .map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();
@@ -108,7 +110,7 @@ impl Memo {
             loads
                 .map(|(buffer, _)| Access {
                     buffer,
-                    partition: None,
+                    partition: Partition::of_every(program, buffer).map(Rc::new),
                     write: false,
                 })
                 .collect()

@@ -3,7 +3,7 @@
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Grid, Local, LocalKind, Operator, Share, Split, Team, UProgram, Units,
+    Buffer, BufferKind, Grid, Local, LocalKind, Operator, Share, Split, Team, UProgram, Units,
 };
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
@@ -12,6 +12,8 @@ use heddle_uprogram::program::{
 pub enum Partition {
     /// All elements on this unit.
     One(u32),
+    /// Each unit touches its own copy of all elements.
+    Each,
     /// The place `offset / inner % count` of an element determines its unit; places are partitioned
     /// as [`Split`] states.
     Places {
@@ -37,6 +39,12 @@ pub enum Partition {
 }
 
 impl Partition {
+    /// The partition of a read that every unit makes; `None` unless each has a copy.
+    pub fn of_every(program: &UProgram, buffer: Buffer) -> Option<Partition> {
+        let is_own = matches!(program.buffers[buffer].kind, BufferKind::Own);
+        is_own.then_some(Partition::Each)
+    }
+
     /// The partition of the elements at this offset; `None` if the offset does not determine the
     /// unit.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Option<Partition> {
@@ -62,7 +70,7 @@ impl Partition {
         match self {
             Partition::One(unit) => Some(Units::One(*unit)),
             Partition::Member(team, _) => Some(Units::Team(*team)),
-            Partition::Places { .. } | Partition::Grid { .. } => None,
+            Partition::Each | Partition::Places { .. } | Partition::Grid { .. } => None,
         }
     }
 
@@ -88,6 +96,7 @@ impl Partition {
     ) -> Option<Partition> {
         match share {
             Share::One(unit) => Some(Partition::One(unit)),
+            Share::Every => None,
             Share::Split(split) if split.piece.is_some() => None,
             Share::Split(split) => places(program, op, offset, split),
             Share::Grid(Grid { splits, across }) => {
@@ -112,7 +121,7 @@ impl Partition {
 
     fn any_local(&self, program: &UProgram, has: &dyn Fn(Local) -> bool) -> bool {
         match self {
-            Partition::One(_) => false,
+            Partition::One(_) | Partition::Each => false,
             Partition::Places { inner, count, .. } => {
                 let mut sizes = inner.sizes.iter().chain(&count.sizes);
                 sizes.any(|&size| program.locals_of(size).into_iter().any(has))

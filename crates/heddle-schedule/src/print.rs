@@ -134,6 +134,7 @@ impl Printer<'_> {
     fn share(&self, op: &Operator, share: Share) -> String {
         match share {
             Share::One(unit) => format!("on unit {unit}"),
+            Share::Every => "on every unit".into(),
             Share::Split(split) => format!("split along {}{}", self.split(op, split), first(split)),
             Share::Grid(Grid { splits, across }) => {
                 let [a, b] = splits.map(|split| self.split(op, split));

@@ -130,6 +130,7 @@ impl<'p> Walk<'p> {
                     };
                     match share {
                         Share::One(unit) => *clock(clocks, unit) += time,
+                        Share::Every => clocks.iter_mut().for_each(|clock| *clock += time),
                         Share::Split(_) | Share::Grid(_) => {
                             let loads = loads(self.program, share, clocks.len());
                             let both = clocks.iter_mut().zip(loads);

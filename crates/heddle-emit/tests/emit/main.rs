@@ -21,6 +21,7 @@ mod random;
 mod random_appends;
 mod random_instances;
 mod random_sanitized;
+mod replicate;
 mod residents;
 mod rows;
 mod sanitized;

@@ -14,6 +14,7 @@ mod machines;
 mod memory;
 mod parts;
 mod read_rows;
+mod replicate;
 mod residents;
 mod resizes;
 mod rows;

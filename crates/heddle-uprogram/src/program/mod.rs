@@ -177,7 +177,8 @@ pub enum BufferKind {
     Table(Tensor),
     /// The program's, read-only: a constant in the layout of a kernel.
     Packed(Panels),
-    /// Per-unit workspace, dead after an operator.
+    /// Memory of which each unit has its own: workspace of an operator, or the results of one that every unit runs
+    /// ([`Share::Every`]).
     Own,
     /// Workspace of one point of a [`Chain`].
     Row,
@@ -205,11 +206,11 @@ impl BufferKind {
         matches!(self, Self::Row | Self::Shared)
     }
 
-    /// True if units may see each other's writes there.
+    /// True if operators write there what others read.
     pub fn is_written(&self) -> bool {
         matches!(
             self,
-            Self::Scratch | Self::Segment | Self::Output | Self::Param
+            Self::Scratch | Self::Segment | Self::Output | Self::Param | Self::Own
         )
     }
 }
@@ -355,6 +356,12 @@ impl UProgram {
     /// True if the program has forks.
     pub fn has_forks(&self) -> bool {
         self.forks() > 0
+    }
+
+    /// True for memory in which each unit has its own results of an operator, rather than workspace.
+    pub fn is_result_of_every(&self, buffer: Buffer) -> bool {
+        let mut operators = self.operators.iter();
+        operators.any(|(_, op)| op.share == Share::Every && op.body.store().buffer == buffer)
     }
 
     /// True if an expression reads memory.

@@ -118,6 +118,8 @@ impl Tile {
 pub enum Share {
     /// All points on the unit of this number, modulo the number of units.
     One(u32),
+    /// All points on every unit, each of which has results of its own, in a buffer of the kind [`Own`](super::BufferKind::Own).
+    Every,
     /// One axis is split over all units.
     Split(Split),
     /// Two axes are split over a grid of units.
@@ -146,7 +148,7 @@ impl Share {
     /// The split axes: none, one or two.
     pub fn splits(&self) -> &[Split] {
         match self {
-            Share::One(_) => &[],
+            Share::One(_) | Share::Every => &[],
             Share::Split(split) => std::slice::from_ref(split),
             Share::Grid(grid) => &grid.splits,
         }
@@ -155,7 +157,7 @@ impl Share {
     /// The split axes, to change them.
     pub fn splits_mut(&mut self) -> &mut [Split] {
         match self {
-            Share::One(_) => &mut [],
+            Share::One(_) | Share::Every => &mut [],
             Share::Split(split) => std::slice::from_mut(split),
             Share::Grid(grid) => &mut grid.splits,
         }
@@ -169,7 +171,7 @@ impl Share {
     /// The number of parts of each split axis, for a number of units.
     pub fn sides(&self, units: usize) -> [usize; 2] {
         match self {
-            Share::One(_) => [1, 1],
+            Share::One(_) | Share::Every => [1, 1],
             Share::Split(_) => [units, 1],
             Share::Grid(grid) => grid.sides(units),
         }

@@ -46,6 +46,9 @@ impl Parser<'_, '_> {
         if self.c.eat_word("unit")? {
             return Ok(Share::One(self.c.number()?));
         }
+        if self.c.eat_word("every")? {
+            return Ok(Share::Every);
+        }
         self.c.expect_word("split")?;
         let first = self.split(axes)?;
         let mut share = match self.c.eat_word("x")? {

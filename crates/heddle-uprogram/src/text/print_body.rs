@@ -24,8 +24,10 @@ impl Printer<'_, '_, '_> {
     }
 
     pub(super) fn share(&mut self, op: &Operator, share: Share) {
-        if let Share::One(unit) = share {
-            self.put(format_args!(" unit {unit}"));
+        match share {
+            Share::One(unit) => self.put(format_args!(" unit {unit}")),
+            Share::Every => self.out.push_str(" every"),
+            Share::Split(_) | Share::Grid(_) => {}
         }
         let splits = share.splits();
         for (split, lead) in splits.iter().zip([" split ", " x "]) {

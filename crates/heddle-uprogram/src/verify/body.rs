@@ -98,7 +98,7 @@ impl<'p> Site<'p> {
         self.program.pool.walk(expr, &mut |_, e| {
             if let Expr::Load(b, _) = e
                 && match self.program.buffers[b].kind {
-                    BufferKind::Own => true,
+                    BufferKind::Own => !self.program.is_result_of_every(b),
                     BufferKind::Row | BufferKind::Shared => !self.in_chain,
                     _ => false,
                 }
@@ -286,6 +286,9 @@ impl<'p> Site<'p> {
         if let Some(own) = c.own {
             exists(self.program.buffers.len(), own, "b")?;
             if !matches!(self.program.buffers[own].kind, BufferKind::Own) {
+                return Err(no_place(own));
+            }
+            if self.program.is_result_of_every(own) {
                 return Err(no_place(own));
             }
         }

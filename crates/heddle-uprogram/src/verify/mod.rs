@@ -14,7 +14,9 @@
 //! 4. No call of a fork writes memory that another one touches, and none has results in variables.
 //!    Accesses before a fork are visible to all units at it, since units are renumbered inside;
 //!    accesses inside are visible to no other unit after it.
-//! 5. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
+//! 5. A unit reads results of its own ([`Share::Every`](crate::program::Share::Every)) only where it has run the operator
+//!    before on every path, and since the number of units may last have changed.
+//! 6. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
 //!    same unit.
 //!
 //! Schedules cannot deadlock, by construction: all units execute the same statements in the same
@@ -28,6 +30,7 @@
 mod body;
 mod forks;
 mod frames;
+mod own;
 mod owner;
 mod paths;
 mod polynomial;
@@ -79,6 +82,14 @@ pub enum ScheduleError {
         /// The call.
         call: String,
     },
+    /// A unit may read its own results of an operator before it has run it.
+    #[error("{reader} reads {buffer}, which the unit itself may not have computed")]
+    Own {
+        /// What reads.
+        reader: String,
+        /// The memory.
+        buffer: String,
+    },
     /// An operator's split does not cover its points exactly once.
     #[error("the units' shares of {operator} do not cover it exactly once")]
     Share {
@@ -91,6 +102,7 @@ pub enum ScheduleError {
 pub fn verify_schedule(program: &UProgram, lanes: usize) -> Result<(), ScheduleError> {
     owner::verify_shares(program)?;
     forks::verify_forks(program)?;
+    own::verify_own(program)?;
     paths::verify_paths(program, lanes > 1)
 }
 

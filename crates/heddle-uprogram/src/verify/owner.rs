@@ -8,7 +8,9 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Grid, Local, Operator, Share, Split, Team, UProgram, Units};
+use crate::program::{
+    Buffer, BufferKind, Grid, Local, Operator, Share, Split, Team, UProgram, Units,
+};
 
 /// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Owner {
     Any,
     /// This one.
     One(u32),
+    /// Each unit, which has its own copy.
+    Each,
     /// The owner of place `offset / inner % count`, in shares of `grain`, the first of which
     /// belongs to unit `first`.
     Place {
@@ -43,8 +47,11 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// The owner of the elements at this offset.
-    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
+    /// The owner of the elements of a buffer at this offset.
+    pub fn of(program: &UProgram, op: &Operator, buffer: Buffer, offset: ExprId) -> Owner {
+        if let BufferKind::Own = program.buffers[buffer].kind {
+            return Owner::Each;
+        }
         let owner = Self::among_all(program, op, offset);
         match op.team {
             Some(team) => Owner::Member(team, Box::new(owner)),
@@ -57,7 +64,7 @@ impl Owner {
         match self {
             Owner::One(unit) => Some(Units::One(*unit)),
             Owner::Member(team, _) => Some(Units::Team(*team)),
-            Owner::Any | Owner::Place { .. } | Owner::Grid { .. } => None,
+            Owner::Any | Owner::Each | Owner::Place { .. } | Owner::Grid { .. } => None,
         }
     }
 
@@ -65,6 +72,7 @@ impl Owner {
     fn among_all(program: &UProgram, op: &Operator, offset: ExprId) -> Owner {
         match op.share {
             Share::One(unit) => Owner::One(unit),
+            Share::Every => Owner::Any,
             Share::Split(split) if split.piece.is_some() => Owner::Any,
             Share::Split(split) => place(program, op, offset, split).unwrap_or(Owner::Any),
             Share::Grid(Grid { splits, across }) => {
@@ -81,6 +89,7 @@ impl Owner {
     pub fn is_same(&self, other: &Owner) -> bool {
         match (self, other) {
             (Owner::One(a), Owner::One(b)) => a == b,
+            (Owner::Each, Owner::Each) => true,
             (
                 Owner::Place {
                     inner,
@@ -122,7 +131,7 @@ impl Owner {
     pub fn variables(&self, program: &UProgram) -> BTreeSet<Local> {
         let mut variables = BTreeSet::new();
         match self {
-            Owner::Any | Owner::One(_) => {}
+            Owner::Any | Owner::One(_) | Owner::Each => {}
             Owner::Place { inner, count, .. } => {
                 inner.add_variables(program, &mut variables);
                 count.add_variables(program, &mut variables);

@@ -132,6 +132,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and(sizes)
             .and_then(|()| site.distinct(&axes))
             .and_then(|()| body())
+            .and_then(|()| own(program, op))
             .and_then(|()| grow(program, op))
             .and_then(|()| lanes(program, op))
             .and_then(|()| resident(program, op))
@@ -146,6 +147,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .try_for_each(|l| variable(program, l, None));
         let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
         let block = block.and_then(|()| whole_shares(program, &procedure.body));
+        let block = block.and_then(|()| nothing_of_every(program, &procedure.body));
         let block = block.and_then(|()| nothing_resident(program, &procedure.body));
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
@@ -183,6 +185,23 @@ fn whole_shares(program: &UProgram, body: &[Stmt]) -> Checked {
         true => Ok(()),
         false => Err(Fault::Rule(
             "only the main program runs operators in pieces",
+        )),
+    }
+}
+
+/// In a procedure a unit may be in a team, which others do not run beside it.
+fn nothing_of_every(program: &UProgram, body: &[Stmt]) -> Checked {
+    let mut all = true;
+    for_each_stmt(body, &mut |stmt| {
+        if let &Stmt::Run(id) = stmt {
+            let op = program.operators.get(id);
+            all &= op.is_none_or(|op| op.share != Share::Every);
+        }
+    });
+    match all {
+        true => Ok(()),
+        false => Err(Fault::Rule(
+            "only the main program runs operators on every unit",
         )),
     }
 }
@@ -257,6 +276,21 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
             "its grid needs two whole axes and a unit across",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Operators that every unit runs, and only these, have their results in memory of each unit.
+fn own(program: &UProgram, op: &Operator) -> Checked {
+    let to = op.body.store().buffer;
+    let is_own = matches!(program.buffers[to].kind, BufferKind::Own);
+    match is_own == (op.share == Share::Every) {
+        true if is_own && op.team.is_some() => {
+            Err(Fault::Rule("units of other teams do not run it"))
+        }
+        true => Ok(()),
+        false => Err(Fault::Rule(
+            "results are each unit's own if every unit runs the operator, and only then",
+        )),
     }
 }
 
@@ -487,6 +521,9 @@ fn stmt(program: &UProgram, stmt: &Stmt, seen: &mut BTreeSet<CallId>) -> Checked
         Stmt::Swap(a, b) => {
             for buffer in [a, b] {
                 written(program, *buffer)?;
+                if let BufferKind::Own = program.buffers[*buffer].kind {
+                    return Err(Fault::Buffer(format!("b{}", buffer.index())));
+                }
             }
             let dtype = |b: &Buffer| program.buffers[*b].dtype;
             same("one of what is exchanged", dtype(a), dtype(b))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::Entity;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, BufferKind, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::Owner;
 use crate::verify::{forks, operator_name};
@@ -104,7 +104,10 @@ impl Graph {
             let loads = program.loads_of(exprs).into_iter();
             let reads = loads.map(|(buffer, _)| Access {
                 buffer,
-                owner: Owner::Any,
+                owner: match program.buffers[buffer].kind {
+                    BufferKind::Own => Owner::Each,
+                    _ => Owner::Any,
+                },
                 write: false,
             });
             reads.collect::<Vec<_>>()
@@ -115,7 +118,7 @@ impl Graph {
                 let store = op.body.store();
                 let access = |buffer, offset, write| Access {
                     buffer,
-                    owner: Owner::of(program, op, offset),
+                    owner: Owner::of(program, op, buffer, offset),
                     write,
                 };
                 let loads = program.loads_of(&op.body.exprs()).into_iter();
