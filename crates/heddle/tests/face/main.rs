@@ -28,6 +28,7 @@ mod trees;
 mod tune;
 mod untested;
 mod vertices;
+mod waits;
 
 #[allow(dead_code)] // Tests of this crate use a part of it.
 #[path = "../../../heddle-onnx/tests/onnx/common/mod.rs"]
