@@ -4,6 +4,10 @@
 //! address and jumps to the procedure's label. Buffers of an activation lie in its frame: all
 //! units' frame pointers move alike.
 //!
+//! Where units have lanes, one lane writes the stack, whose first levels are in shared memory; the deeper ones are in the units' own global memory,
+//! as all are while no kernel runs. Every call polls, and every return begins with a barrier of the lanes: so all lanes have read a level before
+//! it is written again, and find it written where they read.
+//!
 //! At a fork each unit jumps to the call of its team. The first team continues in the frame memory
 //! of the whole team; the others use that of their first units.
 
@@ -14,6 +18,9 @@ use heddle_uprogram::program::{Buffer, Call, CallId, ProcedureId};
 use crate::program::Writer;
 use crate::scalar::{bare, name};
 use crate::text::plain;
+
+/// Bytes of shared memory for the first levels of a unit's stack. The rest of a block's static shared memory is that of tiles.
+const SHARED_LEVELS: usize = 4096;
 
 /// The variable for the bytes that an activation uses of a segment of its procedure.
 pub(crate) fn used(segment: Buffer) -> String {
@@ -87,14 +94,43 @@ impl Writer<'_> {
         self.text.line(format!(
             "uint8_t *frame = env->scratch + env->table[{base}];"
         ));
-        self.text.line(format!(
-            "union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[{units}] + {} * env->table[{unit}]);",
+        let own = format!(
+            "(union heddle_kept *)(env->scratch + env->table[{units}] + {} * env->table[{unit}])",
             self.own()
-        ));
+        );
+        if self.dialect.lanes.is_some() {
+            self.text
+                .line(format!("union heddle_kept *const deep = {own};"));
+            let levels = self.shared_levels();
+            if levels > 0 {
+                self.text.line(format!(
+                    "HEDDLE_SHARED(union heddle_kept, heddle_stack, {levels});"
+                ));
+                self.text.line(format!(
+                    "#define heddle_level(depth) ((depth) <= {levels} ? &heddle_stack[(depth) - 1] : deep + (depth) - 1)"
+                ));
+            } else {
+                self.text
+                    .line("#define heddle_level(depth) (deep + (depth) - 1)");
+            }
+            self.text
+                .line("union heddle_kept *top = heddle_level(depth);");
+        } else {
+            self.text.line(format!("union heddle_kept *top = {own};"));
+        }
         if !self.layout.calls.parts.is_empty() {
             self.text
                 .line("int32_t first = 0; /* unit of the team, whose numbers begin there */");
             self.text.line("(void)first;");
+        }
+    }
+
+    /// Levels of a unit's stack in shared memory.
+    pub(crate) fn shared_levels(&self) -> usize {
+        let kept = self.layout.stack.as_ref().map_or(0, |stack| stack.kept);
+        match self.dialect.lanes {
+            Some(_) if kept > 0 => SHARED_LEVELS / kept as usize,
+            _ => 0,
         }
     }
 
@@ -124,10 +160,17 @@ impl Writer<'_> {
             .line(format!("HEDDLE_TRY(heddle_depth(env, {site}, depth + 1));"));
         self.text.line("{");
         self.arguments(call, site);
+        let lanes = self.dialect.lanes.as_ref();
+        if let Some(lanes) = lanes {
+            self.text.line(format!("if ({} == 0) {{", lanes.index));
+        }
         self.keep(k, "back");
         names.iter().for_each(|name| self.keep(k, name));
         if part.is_some() {
             TEAM.iter().for_each(|name| self.keep(k, name));
+        }
+        if lanes.is_some() {
+            self.text.line("}");
         }
         for (i, (local, _)) in call.lets.iter().enumerate() {
             self.text.line(format!("{} = a{i};", name(*local)));
@@ -139,24 +182,29 @@ impl Writer<'_> {
             self.text.line(format!("frame += {frame};"));
         }
         if let Some(part) = &part {
+            self.text.line("const int32_t was_first = first;");
             self.text
                 .line(format!("heddle_part(&first, &worker, &workers, {part});"));
             if let Some(Stack { teams, team, .. }) = stack {
-                let was_first = match self.dialect.lanes {
-                    None => format!("top->c{k}.first"),
-                    Some(_) => format!("heddle_saved(&top->c{k}.first)"),
-                };
                 self.text.line(format!(
-                    "if (first != {was_first}) frame = env->scratch + env->table[{teams}] + (first - 1) * env->table[{team}];"
+                    "if (first != was_first) frame = env->scratch + env->table[{teams}] + (first - 1) * env->table[{team}];"
                 ));
             }
         }
-        self.text.line(format!("top++, depth++, back = {k};"));
+        self.text.line(match lanes {
+            None => format!("top++, depth++, back = {k};"),
+            Some(_) => format!("depth++, back = {k}, top = heddle_level(depth);"),
+        });
         self.text
             .line(format!("goto proc{};", call.procedure.index()));
         self.text.line("}");
         self.text.line(format!("back{k}:;"));
-        self.text.line("top--, depth--;");
+        if lanes.is_some() {
+            self.text.line("depth--, top = heddle_level(depth);");
+            self.text.line(self.dialect.unit_sync);
+        } else {
+            self.text.line("top--, depth--;");
+        }
         if part.is_some() {
             TEAM.iter().for_each(|name| self.take_back(k, name));
         } else if let Some(frame) = &frame {
@@ -169,20 +217,14 @@ impl Writer<'_> {
         }
     }
 
-    /// Saves a variable over a call. All lanes of a unit save the same value.
+    /// Saves a variable over a call.
     fn keep(&mut self, k: usize, name: &str) {
-        self.text.line(match self.dialect.lanes {
-            None => format!("top->c{k}.{name} = {name};"),
-            Some(_) => format!("heddle_save(&top->c{k}.{name}, {name});"),
-        });
+        self.text.line(format!("top->c{k}.{name} = {name};"));
     }
 
     /// Takes it back.
     fn take_back(&mut self, k: usize, name: &str) {
-        self.text.line(match self.dialect.lanes {
-            None => format!("{name} = top->c{k}.{name};"),
-            Some(_) => format!("{name} = heddle_saved(&top->c{k}.{name});"),
-        });
+        self.text.line(format!("{name} = top->c{k}.{name};"));
     }
 
     /// Evaluates the arguments of a call into `a0`, `a1`, …, and its buffers into `p0`, `p1`, ….

@@ -147,6 +147,7 @@ impl Writer<'_> {
                 "*(struct heddle_left *)(env->scratch + env->table[{word}]) = left;"
             ));
             self.text.line("}");
+            self.move_levels(|level| format!("deep[{level}] = heddle_stack[{level}];"));
             self.text.line(self.dialect.sync);
             self.text
                 .line("return heddle_leave(env, lacking_site, left_at, lacking_place, lacking);");
@@ -163,7 +164,9 @@ impl Writer<'_> {
         }
         // Stacks are each unit's own, and equally deep.
         if self.layout.stack.is_some() {
-            self.text.line("top += depth - 1;");
+            self.move_levels(|level| format!("heddle_stack[{level}] = deep[{level}];"));
+            self.text.line("top = heddle_level(depth);");
+            self.text.line(self.dialect.unit_sync);
         }
         self.text.line("}");
         self.text.line("switch (env->sync->point) {");
@@ -173,6 +176,20 @@ impl Writer<'_> {
         self.text
             .line("default: return heddle_fail(env, HEDDLE_SEGMENT, 0, 0, 0);");
         self.text.line("}");
+    }
+
+    /// For each level of a unit's stack in shared memory that is in use.
+    fn move_levels(&mut self, line: impl Fn(&str) -> String) {
+        let (levels, lanes) = (self.shared_levels(), self.dialect.lanes.as_ref());
+        if let Some(lanes) = lanes.filter(|_| levels > 0) {
+            let (index, count) = (lanes.index, lanes.count);
+            self.text.line(self.dialect.unit_sync);
+            self.text.line(format!(
+                "for (int64_t level = {index}; level < depth - 1 && level < {levels}; level += {count}) {{"
+            ));
+            self.text.line(line("level"));
+            self.text.line("}");
+        }
     }
 
     /// Ensures that bytes of a segment from `place` on can be written. Gives the number of the place at which the program

@@ -725,8 +725,6 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define heddle_fence() heddle_sim::give_way()
 #define heddle_fence_system() heddle_sim::give_way()
 #define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
-#define heddle_save(place, value) (*(place) = (value))
-#define heddle_saved(place) (*(place))
 #define heddle_load_acquire(word) heddle_sim::load(word)
 #define heddle_store_release(word, value) heddle_sim::store((word), (value))
 #define heddle_arrive(word) ((void)heddle_sim::add((word), 1))

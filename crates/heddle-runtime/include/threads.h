@@ -184,16 +184,6 @@ static inline uint32_t heddle_swap_if(uint32_t *word, uint32_t expected, uint32_
   __atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return expected;
 }
-/* All lanes of a block write the same value. */
-template <class T, class U> static inline void heddle_save(T *place, U given) {
-  T value = (T)given;
-  __atomic_store(place, &value, __ATOMIC_RELAXED);
-}
-template <class T> static inline T heddle_saved(const T *place) {
-  T value;
-  __atomic_load(place, &value, __ATOMIC_RELAXED);
-  return value;
-}
 
 static inline uint32_t heddle_bits(float x) {
   uint32_t bits;

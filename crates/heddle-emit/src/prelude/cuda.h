@@ -163,9 +163,6 @@ static __device__ __forceinline__ uint64_t heddle_load_acquire(const uint64_t *w
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
-/* A word that all lanes of a block write alike, and read. */
-#define heddle_save(place, value) (*(place) = (value))
-#define heddle_saved(place) (*(place))
 static __device__ __forceinline__ void heddle_store_release(uint64_t *word, uint64_t value) {
   asm volatile("st.release.gpu.global.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
 }

@@ -32,6 +32,7 @@ mod simulated_programs;
 mod simulated_sanitized;
 mod snapshots;
 mod split;
+mod stacks;
 mod stops;
 mod stores;
 mod swapped_pairs;

@@ -47,14 +47,17 @@ fn case(name: &str) -> Case {
     case.unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Runs the program; its outputs are those of the interpreter.
-fn run(program: &Standalone, case: &Case, name: &str) -> Result<(), RunError> {
-    let options = RunOptions {
+fn options() -> RunOptions<'static> {
+    RunOptions {
         max_depth: 100,
         ..Default::default()
-    };
+    }
+}
+
+/// Runs the program; its outputs are those of the interpreter.
+fn run(program: &Standalone, case: &Case, name: &str) -> Result<(), RunError> {
     let inputs: Vec<Input<'_>> = case.inputs();
-    let outputs = program.run_grid(inputs.into_iter(), &case.sizes, GRID, &options)?;
+    let outputs = program.run_grid(inputs.into_iter(), &case.sizes, GRID, &options())?;
     for (i, output) in outputs.iter().enumerate() {
         let what = format!("{name}, output {i}\n{}", case.source.text);
         case.compare(i, &output.dims, &output.data, &what);
@@ -65,7 +68,7 @@ fn run(program: &Standalone, case: &Case, name: &str) -> Result<(), RunError> {
 /// A run on these blocks is clean and gives what the interpreter gives.
 fn agrees(program: &Standalone, case: &Case, grid: Grid, what: &str) {
     let inputs = case.inputs().into_iter();
-    let outputs = program.run_grid(inputs, &case.sizes, grid, &RunOptions::default());
+    let outputs = program.run_grid(inputs, &case.sizes, grid, &options());
     let outputs = outputs.unwrap_or_else(|error| panic!("{what}: {error}"));
     for (i, output) in outputs.iter().enumerate() {
         case.compare(i, &output.dims, &output.data, what);
@@ -76,7 +79,7 @@ fn agrees(program: &Standalone, case: &Case, grid: Grid, what: &str) {
 fn races(program: &Standalone, case: &Case, grid: Grid, what: &str) {
     let error = |_| {
         let inputs = case.inputs().into_iter();
-        let run = program.run_grid(inputs, &case.sizes, grid, &RunOptions::default());
+        let run = program.run_grid(inputs, &case.sizes, grid, &options());
         run.err()
     };
     let found = (0..20).find_map(error);
@@ -183,6 +186,48 @@ fn resident_operands_are_clean() {
         agrees(&program, &case, GRID, "resident operands");
     }
 }
+
+/// One lane writes the stack of calls, and all read it. Without the barrier at a return there is a race.
+#[test]
+fn stacks_of_calls_are_clean() {
+    let (module, inputs) = drawn("calls", RETURNS, 1, 7);
+    let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
+    let case = Case::simulated_in("calls", module, &inputs, grid);
+    let mut case = case.expect("it is compiled");
+    let Some(program) = build(&case.source, Sanitizer::Thread) else {
+        return;
+    };
+    agrees(&program, &case, GRID, "calls");
+    let level = "top = heddle_level(depth);\n";
+    let parts: Vec<_> = case.source.text.split(level).collect();
+    let unordered = parts.iter().map(|part| {
+        let at_return = part.trim_start().strip_prefix("HEDDLE_UNIT_SYNC;");
+        at_return.unwrap_or(part)
+    });
+    let unordered: Vec<_> = unordered.collect();
+    assert_ne!(parts, unordered, "{}", case.source.text);
+    case.source.text = unordered.join(level);
+    let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
+    races(&program, &case, GRID, "calls");
+}
+
+/// A call that returns at once, so that no operator's barrier lies between.
+const RETURNS: &str = "fn @main(%d: i64[1]) -> (%y: i64[]) {
+  %n = add(mul(mod(reshape(%d, []), 2), 0), 6)
+  %y = call @down(%n)
+  return %y
+}
+fn @down(%d: i64[]) -> (%y: i64[]) {
+  %last = le(%d, 0)
+  %y = if %last {
+    yield %d
+  } else {
+    %m = call @down(sub(%d, 1))
+    yield add(mul(%m, 3), %d)
+  }
+  return %y
+}
+";
 
 /// Each lane reads what all others wrote.
 const CHAINED: &str = "fn @main(%x: f32[16,16]) -> (%z: f32[16,16]) {

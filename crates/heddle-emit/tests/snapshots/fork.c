@@ -159,8 +159,9 @@ HEDDLE_MAIN {
         v3 = a0;
         b5 = p0;
         frame += env->table[4];
+        const int32_t was_first = first;
         heddle_part(&first, &worker, &workers, 0, 2);
-        if (first != top->c0.first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
+        if (first != was_first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
         top++, depth++, back = 0;
         goto proc0;
       }
@@ -196,8 +197,9 @@ HEDDLE_MAIN {
         v3 = a0;
         b5 = p0;
         frame += env->table[4];
+        const int32_t was_first = first;
         heddle_part(&first, &worker, &workers, 1, 2);
-        if (first != top->c1.first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
+        if (first != was_first) frame = env->scratch + env->table[6] + (first - 1) * env->table[7];
         top++, depth++, back = 1;
         goto proc0;
       }

@@ -75,7 +75,10 @@ HEDDLE_MAIN {
   int32_t back = 0;
   int64_t depth = 1;
   uint8_t *frame = env->scratch + env->table[5];
-  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[8] + worker * env->table[9]);
+  union heddle_kept *const deep = (union heddle_kept *)(env->scratch + env->table[8] + worker * env->table[9]);
+  HEDDLE_SHARED(union heddle_kept, heddle_stack, 102);
+  #define heddle_level(depth) ((depth) <= 102 ? &heddle_stack[(depth) - 1] : deep + (depth) - 1)
+  union heddle_kept *top = heddle_level(depth);
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   {
@@ -93,15 +96,18 @@ HEDDLE_MAIN {
       a0 = v1;
     }
     float *p0 = (float *)b9;
-    heddle_save(&top->c2.back, back);
+    if (heddle_lane == 0) {
+      top->c2.back = back;
+    }
     v3 = a0;
     b5 = p0;
-    top++, depth++, back = 2;
+    depth++, back = 2, top = heddle_level(depth);
     goto proc0;
   }
   back2:;
-  top--, depth--;
-  back = heddle_saved(&top->c2.back);
+  depth--, top = heddle_level(depth);
+  HEDDLE_UNIT_SYNC;
+  back = top->c2.back;
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 16;
@@ -141,25 +147,28 @@ HEDDLE_MAIN {
         a0 = v5;
       }
       float *p0 = (float *)b6;
-      heddle_save(&top->c0.back, back);
-      heddle_save(&top->c0.v3, v3);
-      heddle_save(&top->c0.b5, b5);
-      heddle_save(&top->c0.b6, b6);
-      heddle_save(&top->c0.b7, b7);
+      if (heddle_lane == 0) {
+        top->c0.back = back;
+        top->c0.v3 = v3;
+        top->c0.b5 = b5;
+        top->c0.b6 = b6;
+        top->c0.b7 = b7;
+      }
       v3 = a0;
       b5 = p0;
       frame += env->table[4];
-      top++, depth++, back = 0;
+      depth++, back = 0, top = heddle_level(depth);
       goto proc0;
     }
     back0:;
-    top--, depth--;
+    depth--, top = heddle_level(depth);
+    HEDDLE_UNIT_SYNC;
     frame -= env->table[4];
-    back = heddle_saved(&top->c0.back);
-    v3 = heddle_saved(&top->c0.v3);
-    b5 = heddle_saved(&top->c0.b5);
-    b6 = heddle_saved(&top->c0.b6);
-    b7 = heddle_saved(&top->c0.b7);
+    back = top->c0.back;
+    v3 = top->c0.v3;
+    b5 = top->c0.b5;
+    b6 = top->c0.b6;
+    b7 = top->c0.b7;
     {
       v6 = b1[heddle_at(env, 12, v3, v0)];
     }
@@ -171,23 +180,26 @@ HEDDLE_MAIN {
         a0 = v6;
       }
       float *p0 = (float *)b7;
-      heddle_save(&top->c1.back, back);
-      heddle_save(&top->c1.b5, b5);
-      heddle_save(&top->c1.b6, b6);
-      heddle_save(&top->c1.b7, b7);
+      if (heddle_lane == 0) {
+        top->c1.back = back;
+        top->c1.b5 = b5;
+        top->c1.b6 = b6;
+        top->c1.b7 = b7;
+      }
       v3 = a0;
       b5 = p0;
       frame += env->table[4];
-      top++, depth++, back = 1;
+      depth++, back = 1, top = heddle_level(depth);
       goto proc0;
     }
     back1:;
-    top--, depth--;
+    depth--, top = heddle_level(depth);
+    HEDDLE_UNIT_SYNC;
     frame -= env->table[4];
-    back = heddle_saved(&top->c1.back);
-    b5 = heddle_saved(&top->c1.b5);
-    b6 = heddle_saved(&top->c1.b6);
-    b7 = heddle_saved(&top->c1.b7);
+    back = top->c1.back;
+    b5 = top->c1.b5;
+    b6 = top->c1.b6;
+    b7 = top->c1.b7;
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op2(env, worker, workers, b5, b6, b7));
   }

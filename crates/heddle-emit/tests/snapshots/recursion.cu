@@ -94,7 +94,10 @@ HEDDLE_MAIN {
   int32_t back = 0;
   int64_t depth = 1;
   uint8_t *frame = env->scratch + env->table[6];
-  union heddle_kept *top = (union heddle_kept *)(env->scratch + env->table[9] + worker * env->table[10]);
+  union heddle_kept *const deep = (union heddle_kept *)(env->scratch + env->table[9] + worker * env->table[10]);
+  HEDDLE_SHARED(union heddle_kept, heddle_stack, 128);
+  #define heddle_level(depth) ((depth) <= 128 ? &heddle_stack[(depth) - 1] : deep + (depth) - 1)
+  union heddle_kept *top = heddle_level(depth);
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   {
@@ -109,16 +112,19 @@ HEDDLE_MAIN {
     }
     float *p0 = (float *)b0;
     float *p1 = (float *)b9;
-    heddle_save(&top->c1.back, back);
+    if (heddle_lane == 0) {
+      top->c1.back = back;
+    }
     v1 = a0;
     b2 = p0;
     b3 = p1;
-    top++, depth++, back = 1;
+    depth++, back = 1, top = heddle_level(depth);
     goto proc0;
   }
   back1:;
-  top--, depth--;
-  back = heddle_saved(&top->c1.back);
+  depth--, top = heddle_level(depth);
+  HEDDLE_UNIT_SYNC;
+  back = top->c1.back;
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 64;
@@ -151,24 +157,27 @@ HEDDLE_MAIN {
       }
       float *p0 = (float *)b6;
       float *p1 = (float *)b7;
-      heddle_save(&top->c0.back, back);
-      heddle_save(&top->c0.b3, b3);
-      heddle_save(&top->c0.b4, b4);
-      heddle_save(&top->c0.b7, b7);
+      if (heddle_lane == 0) {
+        top->c0.back = back;
+        top->c0.b3 = b3;
+        top->c0.b4 = b4;
+        top->c0.b7 = b7;
+      }
       v1 = a0;
       b2 = p0;
       b3 = p1;
       frame += env->table[5];
-      top++, depth++, back = 0;
+      depth++, back = 0, top = heddle_level(depth);
       goto proc0;
     }
     back0:;
-    top--, depth--;
+    depth--, top = heddle_level(depth);
+    HEDDLE_UNIT_SYNC;
     frame -= env->table[5];
-    back = heddle_saved(&top->c0.back);
-    b3 = heddle_saved(&top->c0.b3);
-    b4 = heddle_saved(&top->c0.b4);
-    b7 = heddle_saved(&top->c0.b7);
+    back = top->c0.back;
+    b3 = top->c0.b3;
+    b4 = top->c0.b4;
+    b7 = top->c0.b7;
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op3(env, worker, workers, b3, b4, b7));
   }

@@ -425,7 +425,7 @@ impl Case {
         let text = &self.source.text;
         // Frames for deeper recursion would only have to be poisoned.
         let limits = RunOptions {
-            max_depth: 100,
+            max_depth: 250,
             team,
             ..Default::default()
         };
