@@ -66,6 +66,7 @@ STAGES = {
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
     "exported": f"{PYTHON} tests/models/check_exported.py {HEDDLE}",
     "cuda": f"{PYTHON} scripts/cuda_check.py {HEDDLE} target/cuda {MODELS} {BATCHED} tests/models/halves.heddle",
+    "sass": f"{PYTHON} scripts/sass_check.py {HEDDLE} target/sass",
     "sim": f"{HEDDLE} test {MODELS} {SAMPLE} --device sim --verify",
     "fake-cuda": f"{QUICK} {FAKE} {HEDDLE} test {FEW} --device cuda --verify",
     "gpu-kit": f"{PYTHON} scripts/gpu_kit/check.py {HEDDLE} {CORPUS}/cases",

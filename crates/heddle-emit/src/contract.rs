@@ -121,23 +121,35 @@ impl<'a> Writer<'a> {
             Site::Parameter,
             &[c.a.value, c.b.value],
         );
-        if let Some((load, copy)) = self.resident() {
-            s.know(load, copy);
+        let quads = self.quads(c);
+        let resident = self.resident();
+        match (&quads, &resident) {
+            (Some(quads), _) => quads
+                .iter()
+                .for_each(|quad| s.know(quad.load, quad.number())),
+            (None, Some((load, copy))) => s.know(*load, copy.clone()),
+            (None, None) => {}
         }
         self.open(&levels, &mut s, &[], &[]);
         // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
         self.rolled_in_part();
-        self.text.line(match self.is_joined() {
-            true => format!("for (int64_t {k} = member; {k} < {depth}; {k} += members) {{"),
-            false => format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"),
-        });
+        match &quads {
+            Some(quads) => self.open_quads(c, quads),
+            None => self.text.line(match self.is_joined() {
+                true => format!("for (int64_t {k} = member; {k} < {depth}; {k} += members) {{"),
+                false => format!("for (int64_t {k} = 0; {k} < {depth}; {k}++) {{"),
+            }),
+        }
         let (a, b) = (s.write(self.text, c.a.value), s.write(self.text, c.b.value));
         let product = combine(self.dialect, BinaryOp::Mul, c.dtype, &a, &b);
         let next = combine(self.dialect, BinaryOp::Add, c.dtype, &sum, &product);
         self.text.line(format!("{sum} = {};", bare(&next)));
         self.text.line("}");
+        if quads.is_some() {
+            self.text.line("}");
+        }
         let joined = combine(self.dialect, BinaryOp::Add, c.dtype, "a", "b");
         self.join(&sum, ty, &joined);
         self.open_store();

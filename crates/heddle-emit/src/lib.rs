@@ -20,6 +20,7 @@ mod operator;
 mod ordered;
 mod prelude;
 mod program;
+mod quads;
 mod residents;
 mod resizes;
 mod scalar;

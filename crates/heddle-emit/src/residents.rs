@@ -58,7 +58,8 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
         "for (int32_t i = (int32_t){first}; i < width * {}; i += (int32_t){step}) {{",
         blocks * depth
     ));
-    let (k, block, column) = match part.by_depth {
+    // As the elements lie in the array.
+    let (k, block, column) = match part.by_depth && !part.is_row_major {
         true => (
             format!("i % {depth}"),
             format!("i / {depth} / width"),
@@ -77,7 +78,11 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
     let mut scalars = Scalars::new(program, dialect, Site::Parameter, &[]);
     let offset = scalars.write(w.text, part.offset);
     let value = element(program, dialect, part.buffer, &offset);
-    w.text.line(format!("{} = {value};", copied(resident, "i")));
+    let to = match part.by_depth {
+        true => format!("({block} * width + {column}) * {} + {k}", part.pitch),
+        false => "i".to_owned(),
+    };
+    w.text.line(format!("{} = {value};", copied(resident, &to)));
     w.text.line("}");
     let ty = dialect.in_memory(&program.buffers[part.buffer]);
     let parameter = Parameter {
@@ -94,15 +99,15 @@ impl OperatorWriter<'_> {
         let (resident, part) = resident_of(self.program, self.dialect, self.op)?;
         let [from, to] = BOUNDS[0];
         let (k, i) = (name(part.depth.0), name(part.split.0));
-        let (depth, blocks) = (part.depth.1, part.blocks());
+        let (pitch, blocks) = (part.pitch, part.blocks());
         let width = format!("({to} - {from})");
         let axis = self.op.share.splits().first()?.axis;
         let place = match (part.by_depth, self.has_blocks(axis)) {
-            (true, false) => format!("({i} - {from}) * {depth} + {k}"),
+            (true, false) => format!("({i} - {from}) * {pitch} + {k}"),
             (false, false) => format!("{k} * {width} + ({i} - {from})"),
             (true, true) => {
                 let column = format!("block / {} * {width} + ({i} - block - {from})", part.period);
-                format!("({column}) * {depth} + {k}")
+                format!("({column}) * {pitch} + {k}")
             }
             (false, true) => {
                 let row = format!("{k} * {blocks} + block / {}", part.period);

@@ -156,8 +156,8 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
         syncs: Syncs {
             lanes_ns: Some(20.0),
             barrier: Cost {
-                base_ns: 440.0,
-                unit_ns: 5.0,
+                base_ns: 638.0,
+                unit_ns: 3.5,
                 group_ns: 0.0,
             },
             one_to_all: Cost {

@@ -677,6 +677,15 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 #define HEDDLE_SHARED(type, name, count)                                                           \
   static const char name##_key = 0;                                                                \
   const heddle_sim::Shared<type, (count)> name(&name##_key)
+/* Arrays of the host need not be aligned, those of a device are. */
+struct heddle_quad {
+  float v[4];
+};
+static inline heddle_quad heddle_load_quad(const float *place) {
+  heddle_quad quad;
+  memcpy(&quad, place, sizeof quad);
+  return quad;
+}
 #define HEDDLE_RESIDENTS(words)                                                                    \
   static const char heddle_residents_key = 0;                                                      \
   static inline heddle_sim::Shared<float, (words)> heddle_residents() {                            \

@@ -389,7 +389,10 @@ fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
     match program.pool[size] {
         Expr::Num(DType::I64, bits) => bits as i64 as f64,
         Expr::Local(l) if program.expected.contains_key(&l) => program.expected[&l],
-        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => unknown,
+        Expr::Local(l) if program.locals[l].kind == LocalKind::Size => {
+            let derived = program.derived.iter().find(|derived| derived.0 == l);
+            derived.map_or(unknown, |(_, value)| size_if(program, *value, unknown))
+        }
         // The remainder of a size is largest in the first chunk.
         Expr::Local(l) if program.locals[l].kind == LocalKind::Axis => 0.0,
         Expr::Binary(op, DType::I64, a, b) => {

@@ -32,7 +32,7 @@ pub fn keep_resident(program: &mut UProgram, machine: &Machine) {
         let at = taken[units.clone()].iter().copied().max().unwrap_or(0);
         let end = at.saturating_add(part.words(units.len()));
         if let (Ok(at), true) = (u32::try_from(at), end <= words) {
-            taken[units].fill(end);
+            taken[units].fill(end.next_multiple_of(Resident::QUAD as u64));
             program.operators[id].resident = Some(Resident {
                 second,
                 at,

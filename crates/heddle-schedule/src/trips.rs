@@ -3,13 +3,15 @@
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
+use crate::cost::estimate;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, Stmt, UProgram};
 
 /// Assumed number of executions of a loop with a dynamic trip count, and of a procedure.
 pub(super) const UNKNOWN_TRIP: f64 = 64.0;
 
-/// Estimated trip count of a loop with this iteration number: the expected one, or a bound; bounded chunks count as full.
+/// Estimated trip count of a loop with this iteration number: the expected one, or a bound; bounded chunks count as full. A count that is
+/// computed from sizes follows from their estimates, so that a loop over chunks of steps has fewer than one over steps.
 pub(super) fn trips(program: &UProgram, iteration: Local, trip: Option<ExprId>) -> f64 {
     if let Some(&expected) = program.expected.get(&iteration) {
         return expected;
@@ -22,8 +24,9 @@ pub(super) fn trips(program: &UProgram, iteration: Local, trip: Option<ExprId>) 
         Expr::Binary(BinaryOp::Min, DType::I64, a, b) => exact(a).or_else(|| exact(b)),
         _ => exact(e),
     };
-    let known = most(trip).or_else(|| most(computed(program, trip)?));
-    known.unwrap_or(UNKNOWN_TRIP)
+    let definition = computed(program, trip);
+    let known = most(trip).or_else(|| most(definition?));
+    known.unwrap_or_else(|| estimate(program, definition.unwrap_or(trip)))
 }
 
 /// The definition of a variable, if it is unique.

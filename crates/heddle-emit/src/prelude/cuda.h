@@ -43,6 +43,11 @@ typedef unsigned long long uint64_t;
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
 /* An array that the lanes of a block share, aligned for the widest copies. */
 #define HEDDLE_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+/* Four neighbouring numbers, and their load from an address that is a multiple of 16. */
+typedef struct HEDDLE_ALIGNED(16) heddle_quad {
+  float v[4];
+} heddle_quad;
+#define heddle_load_quad(place) (*(const heddle_quad *)(place))
 /* The shared array of resident operands, whose bytes a launch gives each block. */
 #define HEDDLE_RESIDENTS(words) extern __shared__ __align__(16) float heddle_residents_array[]
 #define heddle_residents() heddle_residents_array

@@ -69,7 +69,17 @@ fn grids(blocks: usize) -> Vec<Grid> {
 /// Columns that no number of blocks divides, fewer columns than blocks, and one column.
 #[test]
 fn shares_of_any_size() {
-    for (rows, width, blocks) in [(1, 33, 3), (2, 7, 4), (1, 1, 2), (1, 5, 9), (3, 16, 1)] {
+    let sizes = [
+        (1, 33, 3),
+        (2, 7, 4),
+        (1, 1, 2),
+        (1, 5, 9),
+        (3, 16, 1),
+        (1, 4, 3),
+        (1, 20, 3),
+        (2, 64, 4),
+    ];
+    for (rows, width, blocks) in sizes {
         for lanes in [
             Lanes::Apart,
             Lanes::Warp(4),

@@ -1,5 +1,7 @@
 //! CUDA text under sanitizers, a thread of the system for each GPU thread: programs are clean, and one without a barrier is not.
 
+use std::time::Duration;
+
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::lanes::{PRODUCTS, rows};
 use crate::residents::cell;
@@ -22,7 +24,7 @@ const GRID: Grid = Grid {
 };
 
 /// The program as a process under a sanitizer; `None` where the compiler has none.
-fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
+pub fn build(source: &Source, sanitizer: Sanitizer) -> Option<Standalone> {
     let options = BuildOptions {
         language: Language::Simulated,
         cache: CacheChoice::Off,
@@ -50,6 +52,8 @@ fn case(name: &str) -> Case {
 fn options() -> RunOptions<'static> {
     RunOptions {
         max_depth: 100,
+        // Without a synchronisation a program may wait for ever.
+        timeout: Some(Duration::from_secs(20)),
         ..Default::default()
     }
 }
@@ -77,15 +81,18 @@ fn agrees(program: &Standalone, case: &Case, grid: Grid, what: &str) {
 
 /// One of some runs has a race. Late threads may be in order by luck, but not every time.
 fn races(program: &Standalone, case: &Case, grid: Grid, what: &str) {
+    assert!(has_race(program, case, grid), "{what}: no race");
+}
+
+/// Does one of some runs have a race?
+pub fn has_race(program: &Standalone, case: &Case, grid: Grid) -> bool {
     let error = |_| {
         let inputs = case.inputs().into_iter();
         let run = program.run_grid(inputs, &case.sizes, grid, &options());
         run.err()
     };
     let found = (0..20).find_map(error);
-    let is_race =
-        matches!(&found, Some(RunError::Sanitized { finding, .. }) if *finding == "data race");
-    assert!(is_race, "{what}: {found:?}");
+    matches!(&found, Some(RunError::Sanitized { finding, .. }) if *finding == "data race")
 }
 
 #[test]

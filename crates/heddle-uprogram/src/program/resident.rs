@@ -23,6 +23,9 @@ impl Resident {
     /// Bytes of an element.
     pub const WORD: usize = 4;
 
+    /// Elements that a lane reads at a time.
+    pub const QUAD: i64 = 4;
+
     /// The words of the shared memory before the end of the copy.
     pub fn end(self, op: &Operator, part: &ResidentPart) -> u64 {
         u64::from(self.at) + part.words(op.units_of(self.units as usize).len())
@@ -48,6 +51,10 @@ pub struct ResidentPart {
     pub depth: (Local, i64),
     /// Are elements that differ in the depth next to each other? Otherwise those that differ in the split axis are.
     pub by_depth: bool,
+    /// Words from a place of the split axis to the next, if elements are by depth.
+    pub pitch: i64,
+    /// Are elements of the array that differ in the split axis next to each other?
+    pub is_row_major: bool,
 }
 
 impl ResidentPart {
@@ -72,16 +79,24 @@ impl ResidentPart {
         };
         let known = |size| program.pool.as_int(size).filter(|n| *n > 0);
         let (axis, size) = *op.axes.get(split.axis)?;
-        let part = Self {
+        let depth = (c.depth.0, known(c.depth.1)?);
+        let by_depth = is_by_depth(op.lanes, depth.1);
+        let mut part = Self {
             buffer,
             load,
             offset,
             split: (axis, known(size)?),
             period: known(split.period)?,
             grain: split.grain.max(1),
-            depth: (c.depth.0, known(c.depth.1)?),
-            by_depth: matches!(op.lanes, Lanes::Warp(_)),
+            depth,
+            by_depth,
+            pitch: pitch(op.lanes, depth.1),
+            is_row_major: false,
         };
+        let places = [0, 1].map(|i| part.place(program, offset, (i, 0)));
+        if let [Some(first), Some(second)] = places {
+            part.is_row_major = second - first == 1;
+        }
         let data = &program.buffers[buffer];
         let is_read_only = matches!(data.kind, BufferKind::Constant(_) | BufferKind::Input);
         let fits = part.split.1 % part.period == 0 && part.words(1) <= u64::from(u32::MAX >> 1);
@@ -128,6 +143,46 @@ impl ResidentPart {
     pub fn words(&self, units: usize) -> u64 {
         let [period, grain] = [self.period, self.grain].map(|n| n as u64);
         let most = period.div_ceil(grain).div_ceil(units.max(1) as u64) * grain;
-        most.min(period) * self.blocks() as u64 * self.depth.1 as u64
+        let column = if self.by_depth {
+            self.pitch
+        } else {
+            self.depth.1
+        };
+        most.min(period) * self.blocks() as u64 * column as u64
     }
 }
+
+/// Lanes that divide the depth read its elements four at a time, if it has whole fours.
+fn is_by_depth(lanes: Lanes, depth: i64) -> bool {
+    match lanes {
+        Lanes::Warp(_) => true,
+        Lanes::Unit(_) => depth % Resident::QUAD == 0,
+        Lanes::Apart | Lanes::Tile(_) => false,
+    }
+}
+
+/// Words from a column to the next, so that lanes that read four words each at the same time reach different banks: eight of them, on this many points.
+fn pitch(lanes: Lanes, depth: i64) -> i64 {
+    let points = match lanes {
+        Lanes::Warp(lanes) => AT_A_TIME / i64::from(lanes).clamp(1, AT_A_TIME),
+        Lanes::Unit(points) => i64::from(points).clamp(1, AT_A_TIME),
+        Lanes::Apart | Lanes::Tile(_) => 1,
+    };
+    if depth % Resident::QUAD != 0 {
+        return depth;
+    }
+    let reach_all = |quads: i64| {
+        let lanes = (0..points).flat_map(|p| (0..AT_A_TIME / points).map(move |m| p * quads + m));
+        let banks = lanes.fold(0u32, |banks, at| banks | 1 << (at % AT_A_TIME));
+        banks.count_ones() as i64 == AT_A_TIME
+    };
+    let padded = (0..AT_A_TIME).map(|pad| depth / Resident::QUAD + pad);
+    padded
+        .into_iter()
+        .find(|quads| reach_all(*quads))
+        .unwrap_or(depth / Resident::QUAD)
+        * Resident::QUAD
+}
+
+/// Lanes whose accesses of 16 bytes to the shared memory are one transaction.
+const AT_A_TIME: i64 = 8;

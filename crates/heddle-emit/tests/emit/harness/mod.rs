@@ -128,7 +128,8 @@ pub fn check(name: &str, module: Module, inputs: &[Datum], threads: usize) -> Ou
 pub struct Case {
     /// The emitted program.
     pub source: Source,
-    program: UProgram,
+    /// The scheduled program.
+    pub program: UProgram,
     /// The launch's named sizes.
     pub sizes: Vec<i64>,
     tensors: Vec<Tensor>,

@@ -1,0 +1,114 @@
+//! Without any one synchronisation, or with a weaker one, a program for a GPU has a race, which the verifier finds, and ThreadSanitizer where a thread
+//! of the system is a lane.
+//!
+//! `HEDDLE_MUTANTS` says how many of all are tried under ThreadSanitizer; `all` tries all.
+
+use crate::harness::{Case, PROGRAMS, drawn};
+use crate::residents::cell;
+use crate::simulated_sanitized::{build, has_race};
+use crate::teams::{layers, on_teams};
+use heddle_machine::Machine;
+use heddle_runtime::{Grid, Sanitizer};
+use heddle_uprogram::{UProgram, verify_schedule};
+use mutants::mutants;
+
+#[path = "../../../heddle-schedule/tests/schedule/mutants.rs"]
+mod mutants;
+
+const GRID: Grid = Grid {
+    blocks: 3,
+    threads: 4,
+    warp: 4,
+    cluster: 1,
+    seed: 0,
+};
+
+/// Programs with branches, loops, recursion, forks, scans, updates, products and rows.
+const BY_HAND: [&str; 8] = [
+    "exchanges",
+    "reductions",
+    "loops",
+    "branches",
+    "recursion",
+    "forks",
+    "updates",
+    "matrices",
+];
+
+/// Of the mutants that the verifier refuses, the part in which ThreadSanitizer must find a race.
+const FOUND: f64 = 0.95;
+
+/// A program and the blocks that it is for.
+fn cases() -> Vec<(String, Case, Grid)> {
+    let mut cases = vec![];
+    for (name, text) in PROGRAMS.iter().filter(|p| BY_HAND.contains(&p.0)) {
+        let (module, inputs) = drawn(name, text, 6, 1);
+        let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
+        let case = Case::simulated_in(name, module, &inputs, grid);
+        cases.push((name.to_string(), case.expect("it is compiled"), GRID));
+    }
+    let grid = Grid { blocks: 4, ..GRID };
+    let machine = Machine::h100().with_grid(4, GRID.threads as usize);
+    let (module, inputs) = drawn("layers", &layers(3, 2, 6, 3), 1, 7);
+    let schedule = |program: &mut UProgram| on_teams(program, &machine);
+    let case = Case::on_gpu("layers", module, &inputs, &machine, &schedule);
+    cases.push((
+        "layers on teams".into(),
+        case.expect("it is compiled"),
+        grid,
+    ));
+    let machine = Machine::h100().with_grid(GRID.blocks as usize, GRID.threads as usize);
+    let machine = machine.with_barrier_ns(0.0);
+    let (module, inputs) = drawn("cell", &cell(1, 9), 1, 7);
+    let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+    let case = Case::on_gpu("cell", module, &inputs, &machine, &schedule);
+    cases.push((
+        "resident operands".into(),
+        case.expect("it is compiled"),
+        GRID,
+    ));
+    cases
+}
+
+#[test]
+fn races_are_found() {
+    let lanes = GRID.threads as usize;
+    let mut cases = cases();
+    let mut all = vec![];
+    for (k, (name, case, _)) in cases.iter().enumerate() {
+        let found = mutants(&case.program);
+        assert!(!found.is_empty(), "{name} has no synchronisation");
+        for mutant in found {
+            let what = format!(
+                "{name}: {:?}, number {}, is {:?}",
+                mutant.sync, mutant.number, mutant.by
+            );
+            let refused = verify_schedule(&mutant.program, lanes).is_err();
+            assert!(refused, "{what}, and is not refused");
+            all.push((what, k, mutant.program));
+        }
+    }
+    let asked = std::env::var("HEDDLE_MUTANTS").unwrap_or_else(|_| "10".into());
+    let count = asked.parse().unwrap_or(all.len()).clamp(1, all.len());
+    let chosen = (0..count).map(|k| &all[k * all.len() / count]);
+    let (mut tried, mut missed) = (0, vec![]);
+    for (what, k, program) in chosen {
+        let (_, case, grid) = &mut cases[*k];
+        let layout = heddle_uprogram::layout(program).expect("it was laid out before");
+        case.source.text = heddle_emit::write(program, &layout, &heddle_emit::CUDA).source;
+        let Some(built) = build(&case.source, Sanitizer::Thread) else {
+            return;
+        };
+        tried += 1;
+        if !has_race(&built, case, *grid) {
+            missed.push(what);
+        }
+    }
+    let part = 1.0 - missed.len() as f64 / tried as f64;
+    println!(
+        "{tried} of {} mutants tried, a race found in {:.1} %",
+        all.len(),
+        100.0 * part
+    );
+    assert!(part >= FOUND, "no race found in {missed:#?}");
+}

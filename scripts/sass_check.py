@@ -1,0 +1,151 @@
+"""Reads the machine code that NVRTC makes for sm_90: no GPU and no driver is needed.
+usage: python sass_check.py HEDDLE OUT
+
+Checks of hot loops and syncs, each by the instructions of one function:
+- a recurrent step loads weights from shared memory, and its state, 16 bytes at a time;
+- products by tiles load 16 bytes at a time from shared memory, and with `--precision` use the tensor cores;
+- a barrier of all blocks has one fence;
+- code and the time to compile it do not grow with trip counts or the depth of recursion."""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cuda_check import Nvrtc
+
+CELL = """fn @main(%x: f32[1,256], %w: f32[256,1024]) -> (%y: f32[1,256]) {
+  %y, %c = loop %i trip TRIPS carry (%h: f32[1,256] = %x, %d: f32[1,256] = %x) {
+    %g = dot(%h, %w)
+    %e = add(mul(sigmoid(slice(%g, [0], [256], [1], axes=[1])), %d), sigmoid(slice(%g, [256], [512], [1], axes=[1])))
+    %n = mul(tanh(slice(%g, [512], [768], [1], axes=[1])), tanh(add(%e, slice(%g, [768], [1024], [1], axes=[1]))))
+    continue carry %n, %e
+  }
+  return %y
+}
+"""
+PRODUCT = """fn @main(%a: f32[1024,1024], %b: f32[1024,1024]) -> (%y: f32[1024,1024]) {
+  return dot(%a, %b)
+}
+"""
+RECURSION = """fn @main(%x: f32[64], %w: f32[64,64]) -> (%y: f32[64]) {
+  %y = call @down(%x, %w, const DEPTH)
+  return %y
+}
+fn @down(%x: f32[64], %w: f32[64,64], %d: i64[]) -> (%y: f32[64]) {
+  %last = le(%d, 0)
+  %y = if %last {
+    yield %x
+  } else {
+    %h = tanh(squeeze(dot(unsqueeze(%x, axes=[0]), %w), axes=[0]))
+    %z = call @down(%h, %w, sub(%d, 1))
+    yield add(%z, %h)
+  }
+  return %y
+}
+"""
+
+
+class Program:
+    """The machine code of a program, by its functions."""
+
+    def __init__(self, nvrtc: Nvrtc, heddle: str, out: Path, name: str, text: str, *options: str):
+        model = out / f"{name}.heddle"
+        model.write_text(text)
+        command = [heddle, "compile", model, "--target", "cuda", "--emit", "source", "--verify", *options]
+        source = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        cubin = out / f"{name}.cubin"
+        cubin.write_bytes(nvrtc.compile(source.encode(), f"{name}.cu"))
+        self.name, self.bytes = name, cubin.stat().st_size
+        listed = subprocess.run([nvrtc.home / "bin" / "nvdisasm", "-c", cubin], check=True, capture_output=True, text=True).stdout
+        # $heddle_run$_ZN…INTERNAL…14heddle_barrierE…: is a function; the kernel itself comes first.
+        parts = re.split(r"^\$heddle_run\$(\S+):$", listed, flags=re.MULTILINE)
+        self.functions = dict(zip(parts[1::2], parts[2::2]), kernel=parts[0])
+
+    def of(self, pattern: str) -> str:
+        """The instructions of all functions whose mangled names match."""
+        found = [text for name, text in self.functions.items() if re.search(pattern, name)]
+        if not found:
+            raise ValueError(f"{self.name} has no function {pattern}: {', '.join(self.functions)}")
+        return "\n".join(found)
+
+
+def counts(code: str, pattern: str) -> int:
+    return len(re.findall(rf"\b{pattern}", code))
+
+
+OPERATORS = r"\dop\d+E"
+
+
+def recurrent_steps(make) -> str:
+    code = make("cell", CELL.replace("TRIPS", "100")).of(OPERATORS)
+    wide, narrow = counts(code, r"LDS\.128"), counts(code, r"LDS\b(?!\.128)")
+    loads = counts(code, r"LDG?\.E\.128")
+    if wide == 0 or loads == 0:
+        raise ValueError(f"{wide} loads of 16 bytes from shared memory, {loads} from global memory")
+    return f"{wide} loads of 16 bytes from shared memory ({narrow} others), {loads} from global memory"
+
+
+def tiles(make) -> str:
+    code = make("product", PRODUCT).of(OPERATORS)
+    found = [counts(code, what) for what in (r"FFMA", r"LDS\.128", r"HMMA")]
+    if found[0] < 100 or found[1] < 10 or found[2]:
+        raise ValueError("{} FFMA, {} LDS.128, {} HMMA".format(*found))
+    return "{} FFMA, {} loads of 16 bytes from shared memory".format(*found)
+
+
+def tensor_cores(make) -> str:
+    said = []
+    for precision, instruction in (("tf32", r"HMMA\.\d+\.F32\.TF32"), ("bf16", r"HMMA\.\d+\.F32\.BF16"), ("f16", r"HMMA\.\d+\.F32\b(?!\.)")):
+        code = make(f"product_{precision}", PRODUCT, "--precision", precision).of(OPERATORS)
+        found = counts(code, instruction)
+        if found == 0:
+            raise ValueError(f"{precision}: none of {sorted(set(re.findall(r'HMMA[.0-9A-Z]*', code)))} is {instruction}")
+        said.append(f"{found} in {precision}")
+    return "HMMA: " + ", ".join(said)
+
+
+def fences(make) -> str:
+    code = make("cell", CELL.replace("TRIPS", "100")).of("heddle_barrier")
+    found = counts(code, r"MEMBAR")
+    if found != 1:
+        raise ValueError(f"{found} fences in a barrier")
+    return "a barrier has one"
+
+
+def sizes(make) -> str:
+    said = []
+    for what, text, word, numbers in (("trips", CELL, "TRIPS", (100, 1_000_000)), ("calls", RECURSION, "DEPTH", (1_000, 5_000))):
+        few, many = (make(f"{what}_{n}", text.replace(word, str(n))).bytes for n in numbers)
+        if abs(few - many) > 0.01 * few:
+            raise ValueError(f"{few} bytes with {numbers[0]} {what}, {many} with {numbers[1]}")
+        said.append(f"{few} and {many} bytes with {numbers[0]} and {numbers[1]} {what}")
+    return ", ".join(said)
+
+
+def main(heddle: str, out: str) -> int:
+    """Runs all checks; the number that failed decides the exit status."""
+    nvrtc, folder = Nvrtc(), Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def make(*args: str) -> Program:
+        return Program(nvrtc, heddle, folder, *args)
+
+    failed = 0
+    checks = (recurrent_steps, tiles, tensor_cores, fences, sizes)
+    for check in checks:
+        try:
+            good, said = True, check(make)
+        except subprocess.CalledProcessError as error:
+            good, said = False, error.stderr
+        except ValueError as error:
+            good, said = False, str(error)
+        failed += not good
+        print(f"{'pass' if good else 'FAIL'} {check.__name__}: {said}")
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))
