@@ -47,7 +47,7 @@ test: setup
 
 test-gpu: setup
 	$(VENV)/bin/python scripts/run_stages.py build onnx-dump corpus-dump models-dump \
-	  gpu-random gpu-models gpu-corpus gpu-cuda gpu-onnx
+	  gpu-random gpu-mutants gpu-models gpu-corpus gpu-cuda gpu-onnx
 
 gpu-kit: setup
 	cargo build --release --workspace --bins --example program

@@ -79,6 +79,7 @@ STAGES = {
 SIM = "--device sim --verify --timeout 60"
 NAMED_ONLY = {
     "gpu-random": "env HEDDLE_SIMULATED=500 cargo test --workspace --test emit simulated",
+    "gpu-mutants": "env HEDDLE_MUTANTS=all cargo test --workspace --test emit mutants",
     "gpu-models": f"{HEDDLE} test {MODELS} {SIM}",
     "gpu-corpus": f"{HEDDLE} test {CORPUS}/cases {SIM} --sim seed=2,warp=64",
     "gpu-cuda": f"{QUICK} {FAKE} {HEDDLE} test {CORPUS}/cases --device cuda --verify --timeout 60",

@@ -402,6 +402,31 @@ impl Case {
         stops.collect()
     }
 
+    /// Does a launch of one of these grids fail or give something else?
+    pub fn is_wrong_on(&self, name: &str, grids: &[Grid]) -> bool {
+        let options = BuildOptions {
+            language: Language::Simulated,
+            cache: CacheChoice::Off,
+            ..Default::default()
+        };
+        let built = Program::build(&self.source, &options);
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));
+        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        grids.iter().any(|&grid| {
+            let options = SessionOptions {
+                poison: true,
+                grid: Some(grid),
+                ..Default::default()
+            };
+            let mut session = Session::new(built.clone(), pool.clone(), options);
+            let Ok(outputs) = session.run(&self.inputs(), &self.sizes, &limits(usize::MAX)) else {
+                return true;
+            };
+            let mut all = 0..self.expected.len();
+            all.any(|i| self.difference(i, outputs.dims(i), outputs.data(i)).is_some())
+        })
+    }
+
     /// The error of a launch of this grid.
     pub fn error_on(&self, name: &str, grid: Grid) -> RunError {
         let options = BuildOptions {
@@ -424,13 +449,7 @@ impl Case {
     /// Runs the program and compares its outputs. `false` if the launch is refused.
     fn agrees(&self, session: &mut Session, team: usize, name: &str) -> bool {
         let text = &self.source.text;
-        // Frames for deeper recursion would only have to be poisoned.
-        let limits = RunOptions {
-            max_depth: 250,
-            team,
-            ..Default::default()
-        };
-        let outputs = session.run(&self.inputs(), &self.sizes, &limits);
+        let outputs = session.run(&self.inputs(), &self.sizes, &limits(team));
         // A size that is computed from elements may wrap. The launch refuses it before anything
         // runs, and the program is the interpreter's.
         if let Err(RunError::Plan(error)) = &outputs
@@ -461,7 +480,8 @@ impl Case {
                 panic!("only tensors come out")
             };
             assert_eq!(want.shape(), result.shape());
-            same(want, result, "the program that it was made of");
+            let difference = difference(result, want);
+            assert!(difference.is_none(), "{difference:?}: the program that it was made of");
         }
     }
 
@@ -478,15 +498,33 @@ impl Case {
 
     /// Compares an output.
     pub fn compare(&self, i: usize, dims: &[i64], data: &[u8], what: &str) {
+        if let Some(difference) = self.difference(i, dims, data) {
+            panic!("{difference}: {what}");
+        }
+    }
+
+    /// What is wrong with an output.
+    fn difference(&self, i: usize, dims: &[i64], data: &[u8]) -> Option<String> {
         let Datum::Tensor(want) = &self.expected[i] else {
             panic!("only tensors come out")
         };
         let shape: Vec<i64> = want.shape().iter().map(|&d| d as i64).collect();
-        assert_eq!(dims, shape, "{what}");
+        if dims != shape {
+            return Some(format!("{dims:?} elements instead of {shape:?}"));
+        }
         let width = want.dtype().bits().div_ceil(8);
         let data = marshal::packed(want.dtype(), &data[..want.len() * width]);
         let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
-        same(&got, want, what);
+        difference(&got, want)
+    }
+}
+
+/// Frames for deeper recursion would only have to be poisoned.
+fn limits(team: usize) -> RunOptions<'static> {
+    RunOptions {
+        max_depth: 100,
+        team,
+        ..Default::default()
     }
 }
 
@@ -523,33 +561,27 @@ fn sizes(module: &Module, program: &UProgram, inputs: &[Tensor]) -> Vec<i64> {
     given.collect()
 }
 
-/// Floats agree but for how sums are associated; the rest exactly.
-fn same(got: &Tensor, want: &Tensor, what: &str) {
-    match want.dtype() {
-        DType::F32 | DType::F64 | DType::F16 | DType::Bf16 => {
-            // Sums in another order round elsewhere: to an element or two of a short type beside
-            // it.
-            let tolerance = match want.dtype() {
-                DType::F16 => 4e-3,
-                DType::Bf16 => 3e-2,
-                _ => 1e-5,
-            };
-            let (got, want) = (
-                got.to_f64s().expect("floats"),
-                want.to_f64s().expect("floats"),
-            );
-            let scale = want
-                .iter()
-                .filter(|v| v.is_finite())
-                .fold(1.0f64, |m, v| m.max(v.abs()));
-            for (i, (g, w)) in got.iter().zip(&want).enumerate() {
-                let equal =
-                    g == w || g.is_nan() && w.is_nan() || (g - w).abs() <= tolerance * scale;
-                assert!(equal, "element {i}: {g} instead of {w}: {what}");
-            }
-        }
-        _ => assert_eq!(got.bytes(), want.bytes(), "{what}"),
-    }
+/// The first difference, if floats differ by more than how sums are associated, or the rest at all.
+fn difference(got: &Tensor, want: &Tensor) -> Option<String> {
+    let tolerance = match want.dtype() {
+        // Sums in another order round elsewhere: to an element or two of a short type beside it.
+        DType::F16 => 4e-3,
+        DType::Bf16 => 3e-2,
+        DType::F32 | DType::F64 => 1e-5,
+        _ if got.bytes() == want.bytes() => return None,
+        _ => return Some(format!("{:?} instead of {:?}", got.bytes(), want.bytes())),
+    };
+    let [got, want] = [got, want].map(|tensor| tensor.to_f64s().expect("floats"));
+    let scale = want
+        .iter()
+        .filter(|v| v.is_finite())
+        .fold(1.0f64, |m, v| m.max(v.abs()));
+    let mut pairs = got.iter().zip(&want).enumerate();
+    let differs = |(_, (g, w)): &(usize, (&f64, &f64))| {
+        !(g == w || g.is_nan() && w.is_nan() || (*g - *w).abs() <= tolerance * scale)
+    };
+    let (i, (g, w)) = pairs.find(differs)?;
+    Some(format!("element {i}: {g} instead of {w}"))
 }
 
 /// A tensor of a type with named sizes as given; a small generator keeps it reproducible.
