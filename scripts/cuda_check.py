@@ -3,7 +3,7 @@ usage: python cuda_check.py HEDDLE OUT MODEL ...
 
 A MODEL is a file, or a folder whose folders hold a model.onnx each; FILE@NAME,... is compiled for many
 instances that differ in these inputs. For each model: registers, stack and shared memory a thread or
-block, as cuobjdump reads them."""
+block, as cuobjdump reads them, and the bytes of registers that the compiler spills."""
 import ctypes
 import os
 import re
@@ -14,7 +14,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-OPTIONS = (b"--gpu-architecture=sm_90", b"--std=c++17", b"--disable-warnings")
+OPTIONS = (b"--gpu-architecture=sm_90", b"--std=c++17", b"--disable-warnings",
+           b"--ptxas-options=--verbose")
 
 
 class Nvrtc:
@@ -30,16 +31,22 @@ class Nvrtc:
                          "pip install -r scripts/requirements.txt")
             self.lib = ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
 
-    def compile(self, source: bytes, name: str) -> bytes:
-        """The cubin; ends the program's turn with the compiler's log when there is none."""
+    def compile(self, source: bytes, name: str) -> tuple[bytes, int]:
+        """The cubin, and the bytes that are stored and loaded for lack of registers; ends the
+        program's turn with the compiler's log when there is none."""
         program = ctypes.c_void_p()
         self.call("nvrtcCreateProgram", ctypes.byref(program), source, name.encode(), 0, None, None)
         options = (ctypes.c_char_p * len(OPTIONS))(*OPTIONS)
         code = self.lib.nvrtcCompileProgram(program, len(OPTIONS), options)
+        log = self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+        log = log.decode(errors="replace")
         if code:
-            raise ValueError(self.text(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
-                             .decode(errors="replace"))
-        return self.text(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+            raise ValueError(log)
+        spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", log)
+        if not spills:
+            raise ValueError(f"the compiler does not say what it spills: {log}")
+        cubin = self.text(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+        return cubin, sum(map(int, spills))
 
     def text(self, program, size: str, get: str) -> bytes:
         """What the library returns by asking for its size first."""
@@ -94,11 +101,11 @@ def main(heddle: str, out: str, models) -> int:
             text, cubin = (Path(out) / (name + end) for end in (".cu", ".cubin"))
             text.write_text(whole)
             begin = time.thread_time()
-            built = nvrtc.compile(whole.encode(), text.name)
+            built, spilled = nvrtc.compile(whole.encode(), text.name)
             seconds = time.thread_time() - begin
             cubin.write_bytes(built)
             return True, (f"{len(whole.splitlines())} lines, {nvrtc.resources(cubin)}, "
-                          f"{len(built)} bytes, {seconds:.1f} s of NVRTC")
+                          f"SPILLS:{spilled}, {len(built)} bytes, {seconds:.1f} s of NVRTC")
         except subprocess.CalledProcessError as error:
             return False, error.stderr
         except ValueError as error:

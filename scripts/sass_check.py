@@ -54,7 +54,7 @@ class Program:
         command = [heddle, "compile", model, "--target", "cuda", "--emit", "source", "--verify", *options]
         source = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         cubin = out / f"{name}.cubin"
-        cubin.write_bytes(nvrtc.compile(source.encode(), f"{name}.cu"))
+        cubin.write_bytes(nvrtc.compile(source.encode(), f"{name}.cu")[0])
         self.name, self.bytes = name, cubin.stat().st_size
         listed = subprocess.run([nvrtc.home / "bin" / "nvdisasm", "-c", cubin], check=True, capture_output=True, text=True).stdout
         # $heddle_run$_ZN…INTERNAL…14heddle_barrierE…: is a function; the kernel itself comes first.
@@ -79,18 +79,18 @@ OPERATORS = r"\dop\d+E"
 def recurrent_steps(make) -> str:
     code = make("cell", CELL.replace("TRIPS", "100")).of(OPERATORS)
     wide, narrow = counts(code, r"LDS\.128"), counts(code, r"LDS\b(?!\.128)")
-    loads = counts(code, r"LDG?\.E\.128")
-    if wide == 0 or loads == 0:
-        raise ValueError(f"{wide} loads of 16 bytes from shared memory, {loads} from global memory")
-    return f"{wide} loads of 16 bytes from shared memory ({narrow} others), {loads} from global memory"
+    loads, generic = counts(code, r"LDG\.E\.128"), counts(code, r"(?:LD|ST)\.E")
+    if wide == 0 or loads == 0 or generic:
+        raise ValueError(f"{wide} loads of 16 bytes from shared memory, {loads} from global memory, {generic} of addresses of any kind")
+    return f"{wide} loads of 16 bytes from shared memory ({narrow} others), {loads} from global memory; no address is of any kind"
 
 
 def tiles(make) -> str:
     code = make("product", PRODUCT).of(OPERATORS)
-    found = [counts(code, what) for what in (r"FFMA", r"LDS\.128", r"HMMA")]
-    if found[0] < 100 or found[1] < 10 or found[2]:
-        raise ValueError("{} FFMA, {} LDS.128, {} HMMA".format(*found))
-    return "{} FFMA, {} loads of 16 bytes from shared memory".format(*found)
+    found = [counts(code, what) for what in (r"FFMA", r"LDS\.128", r"LDGSTS\.E[.A-Z]*\.128", r"HMMA")]
+    if found[0] < 100 or found[1] < 10 or found[2] == 0 or found[3]:
+        raise ValueError("{} FFMA, {} LDS.128, {} LDGSTS of 16 bytes, {} HMMA".format(*found))
+    return "{} FFMA, {} loads of 16 bytes from shared memory, {} asynchronous copies of 16 bytes".format(*found)
 
 
 def tensor_cores(make) -> str:

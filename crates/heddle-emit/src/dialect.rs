@@ -22,6 +22,8 @@ pub struct Dialect {
     pub function: &'static str,
     /// The qualifier for pointers without aliases.
     pub restrict: &'static str,
+    /// A macro of an array, a statement that it lies in the device's memory; empty: there is no other. Otherwise each access finds that out.
+    pub global: &'static str,
     /// A statement: barrier of all units.
     pub sync: &'static str,
     /// A statement: barrier of this team's units.
@@ -91,6 +93,7 @@ pub const C: Dialect = Dialect {
     unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",
     restrict: "restrict",
+    global: "",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "for (int32_t u = from; u < to; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
@@ -116,6 +119,7 @@ pub const CUDA: Dialect = Dialect {
     unaligned: "",
     function: "HEDDLE_FUNCTION void",
     restrict: "__restrict__",
+    global: "HEDDLE_GLOBAL",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "HEDDLE_TRY(heddle_wait_for(env, from, to, epoch));",

@@ -197,7 +197,7 @@ impl Writer<'_> {
     }
 
     /// The innermost loop with nested loops, and the polling interval that makes cancellation
-    /// checks negligible.
+    /// checks negligible. Lanes do not poll within operators.
     fn polled(&self, levels: &[Level]) -> Option<(usize, i64)> {
         /// Fewer points take less time than a cancellation may.
         const MANY: i64 = 2048;
@@ -211,6 +211,9 @@ impl Writer<'_> {
             let sizes = axes.iter().map(size);
             sizes.fold(1, |p, n| (p * n).min(MANY))
         };
+        if self.dialect.lanes.is_some() {
+            return None;
+        }
         let mut inside = product(self.op.body.axes());
         (0..levels.len()).rev().find_map(|k| {
             let now = inside;

@@ -138,9 +138,13 @@ impl Function {
         let site = takes_site.then(|| format!(", const uint32_t {}", Site::Parameter));
         let own: String = phase.into_iter().chain(own).chain(site).collect();
         let qualifier = dialect.function;
-        let head = format!(
+        let mut head = format!(
             "{qualifier} {name}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{"
         );
+        let arrays = parameters.iter().filter(|p| p.ty.contains('*'));
+        for array in arrays.filter(|_| !dialect.global.is_empty()) {
+            head += &format!("\n  {}({});", dialect.global, array.name);
+        }
         Self {
             parameters,
             takes_site,

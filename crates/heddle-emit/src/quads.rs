@@ -78,11 +78,8 @@ impl Writer<'_> {
         let [(load, buffer, offset)] = loads[..] else {
             return None;
         };
-        let data = &program.buffers[buffer];
-        let may_lie_anywhere = matches!(data.kind, BufferKind::Table(_)) || data.kind.is_row();
         let steps = Steps::of(program, c.depth.0, offset)?;
-        let is_quad =
-            data.dtype == DType::F32 && !may_lie_anywhere && steps.along == 1 && steps.is_aligned;
+        let is_quad = is_quad_array(program, buffer) && steps.along == 1 && steps.is_aligned;
         is_quad.then_some((load, Source::Array(buffer, offset)))
     }
 
@@ -124,13 +121,20 @@ impl Writer<'_> {
     }
 }
 
-/// How an offset depends on the depth.
+/// Is this an array of `f32` that begins at a multiple of 16 bytes?
+pub(crate) fn is_quad_array(program: &UProgram, buffer: Buffer) -> bool {
+    let data = &program.buffers[buffer];
+    let may_lie_anywhere = matches!(data.kind, BufferKind::Table(_)) || data.kind.is_row();
+    data.dtype == DType::F32 && !may_lie_anywhere
+}
+
+/// How an offset depends on an axis.
 #[derive(Clone, Copy)]
-struct Steps {
-    /// Elements from one place of the depth to the next.
-    along: i64,
+pub(crate) struct Steps {
+    /// Elements from one place of the axis to the next.
+    pub(crate) along: i64,
     /// Is all else a multiple of four?
-    is_aligned: bool,
+    pub(crate) is_aligned: bool,
 }
 
 impl Steps {
@@ -141,16 +145,16 @@ impl Steps {
         })
     }
 
-    /// `None` if the offset is not linear in the depth.
-    fn of(program: &UProgram, depth: Local, offset: ExprId) -> Option<Self> {
-        let of = |part| Self::of(program, depth, part);
+    /// `None` if the offset is not linear in the axis.
+    pub(crate) fn of(program: &UProgram, axis: Local, offset: ExprId) -> Option<Self> {
+        let of = |part| Self::of(program, axis, part);
         let is_quad = |n: i64| n % Resident::QUAD == 0;
         Some(match program.pool[offset] {
             Expr::Num(DType::I64, bits) => Self {
                 along: 0,
                 is_aligned: is_quad(bits as i64),
             },
-            Expr::Local(local) if local == depth => Self {
+            Expr::Local(local) if local == axis => Self {
                 along: 1,
                 is_aligned: true,
             },
@@ -178,7 +182,7 @@ impl Steps {
                     _ => return None,
                 }
             }
-            _ if program.locals_of(offset).contains(&depth) => return None,
+            _ if program.locals_of(offset).contains(&axis) => return None,
             _ => Self {
                 along: 0,
                 is_aligned: false,

@@ -5,17 +5,21 @@
 //! half of the shared memory is read while the other is written. An operand is an expression, so windows of a convolution are as good
 //! as a matrix. Sums are added up in the order of the depth, as by one lane.
 //!
+//! Elements of an operand that lie in memory as they are shared, four at a time, are copied there by themselves while lanes multiply: they
+//! pass through no register, and no lane waits for them before the round ends.
+//!
 //! If operands may be rounded, warps multiply rectangles on their tensor cores instead: lanes then have the fragments of PTX's
 //! `mma.sync` for 16 rows and 8 columns, of which a rectangle has several.
 
 use heddle_ir::op::BinaryOp;
-use heddle_uprogram::ExprId;
 use heddle_uprogram::contract::{Contract, Rounding};
-use heddle_uprogram::program::{Local, Tile};
+use heddle_uprogram::program::{Buffer, Local, Resident, Tile};
 use heddle_uprogram::step::{Step, offsets};
+use heddle_uprogram::{Expr, ExprId};
 
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, combine, name};
+use crate::quads::{Steps, is_quad_array};
+use crate::scalar::{Scalars, Site, bare, combine, element, name};
 
 /// An operand's part of a tile.
 struct Side {
@@ -34,6 +38,8 @@ struct Side {
     /// The first word of its shared elements in each half, and words from a place of the depth to the next.
     first_word: u32,
     pitch: u32,
+    /// The array and the offset of elements that are copied by fours.
+    copied: Option<(Buffer, ExprId)>,
 }
 
 /// A contraction by tiles.
@@ -66,6 +72,7 @@ impl<'c> Tiled<'c> {
             mine: "own_row",
             first_word: 0,
             pitch: tile.rows + pad,
+            copied: None,
         };
         let b = Side {
             role: "b",
@@ -78,6 +85,7 @@ impl<'c> Tiled<'c> {
             mine: "own_column",
             first_word: depth * a.pitch,
             pitch: tile.columns + pad,
+            copied: None,
         };
         Self {
             c,
@@ -89,6 +97,10 @@ impl<'c> Tiled<'c> {
             half: tile.words(c.rounding) / 2,
             ty,
         }
+    }
+
+    fn sides(&self) -> [&Side; 2] {
+        [&self.a, &self.b]
     }
 
     /// Numbers of sums that a lane has along rows and columns.
@@ -119,11 +131,15 @@ impl Writer<'_> {
         let Some(rows) = c.rows else {
             return;
         };
-        let t = Tiled::new(c, tile, rows, (self.dialect.type_name)(c.dtype));
+        let mut t = Tiled::new(c, tile, rows, (self.dialect.type_name)(c.dtype));
+        t.a.copied = self.copied(&t.a);
+        t.b.copied = self.copied(&t.b);
         let (depth, half) = (t.depth, t.half);
+        let evaluated = || t.sides().into_iter().filter(|s| s.copied.is_none());
+        let copied = || t.sides().into_iter().filter(|s| s.copied.is_some());
         self.open_products(c);
         self.rectangle(&t);
-        for side in [&t.a, &t.b] {
+        for side in t.sides() {
             let Side { from, until, .. } = side;
             let first = if side.role == "a" {
                 "first_row"
@@ -150,13 +166,19 @@ impl Writer<'_> {
         ));
         self.text
             .line(format!("const int64_t ahead = place + {depth};"));
-        for side in [&t.a, &t.b] {
+        self.text.line(format!(
+            "const int32_t then = (int32_t)(ahead / {depth} % 2) * {half};"
+        ));
+        for side in evaluated() {
             let count = (depth * side.places).div_ceil(t.lanes);
             self.text
                 .line(format!("{} next_{}[{count}];", t.ty, side.role));
         }
         self.text.line("if (works && ahead < depth) {");
-        for side in [&t.a, &t.b] {
+        for side in copied() {
+            self.copy(&t, side);
+        }
+        for side in evaluated() {
             self.fetch(&t, side);
         }
         self.text.line("}");
@@ -169,14 +191,16 @@ impl Writer<'_> {
             None => self.add_products(&t),
         }
         self.text.line("}");
-        self.text.line("if (works && ahead < depth) {");
-        self.text.line(format!(
-            "const int32_t then = (int32_t)(ahead / {depth} % 2) * {half};"
-        ));
-        for side in [&t.a, &t.b] {
-            self.share_fetched(&t, side);
+        if evaluated().next().is_some() {
+            self.text.line("if (works && ahead < depth) {");
+            for side in evaluated() {
+                self.share_fetched(&t, side);
+            }
+            self.text.line("}");
         }
-        self.text.line("}");
+        if copied().next().is_some() {
+            self.text.line("heddle_copy_wait(0);");
+        }
         self.text.line(self.dialect.unit_sync);
         self.text.line("}");
         self.store_sums(&t);
@@ -236,6 +260,74 @@ impl Writer<'_> {
         beside(c.depth.0) && !beside(side.axis)
     }
 
+    /// The array and the offset of an operand that is nothing but its elements, of which fours that the tile has side by side lie side by
+    /// side, at multiples of four.
+    fn copied(&self, side: &Side) -> Option<(Buffer, ExprId)> {
+        let program = self.program;
+        let Expr::Load(buffer, offset) = program.pool[side.value] else {
+            return None;
+        };
+        let steps = Steps::of(program, side.axis, offset)?;
+        let fits = steps.along == 1 && steps.is_aligned;
+        let is_quad = i64::from(side.places) % Resident::QUAD == 0;
+        (fits && is_quad && is_quad_array(program, buffer)).then_some((buffer, offset))
+    }
+
+    /// Begins the copies of this lane's fours; of single elements at the end, and in units whose first place is no multiple of four.
+    /// Elements that do not exist are zero.
+    fn copy(&mut self, t: &Tiled, side: &Side) {
+        let Some((buffer, offset)) = side.copied else {
+            return;
+        };
+        let (places, depth, quad) = (side.places, t.depth, Resident::QUAD as u32);
+        let (v, k) = (name(side.axis), name(t.c.depth.0));
+        self.each("i", (depth * places / quad).div_ceil(t.lanes));
+        for line in [
+            format!("const int32_t at = (lane + i * {}) * {quad};", t.lanes),
+            format!("const int32_t k = at / {places}, p = at % {places};"),
+            format!("const int64_t {k} = ahead + k;"),
+            format!(
+                "const int32_t to = then + {} + k * {} + p;",
+                side.first_word, side.pitch
+            ),
+            format!("if (k < {depth}) {{"),
+            format!(
+                "if ({from} % {quad} == 0 && {from} + p + {} < {} && {k} < depth) {{",
+                quad - 1,
+                side.until,
+                from = side.from
+            ),
+            format!("const int64_t {v} = {} + p;", side.from),
+        ] {
+            self.text.line(line);
+        }
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[offset]);
+        let at = s.write(self.text, offset);
+        let first = element(self.program, self.dialect, buffer, &at);
+        self.text.line(format!(
+            "heddle_copy_async(&heddle_row<{}>(to), &{first}, {} * sizeof({}));",
+            t.ty, quad, t.ty
+        ));
+        self.text.line("} else {");
+        self.each("j", quad);
+        self.text
+            .line(format!("const int64_t {v} = {} + p + j;", side.from));
+        self.text
+            .line(format!("if ({v} < {} && {k} < depth) {{", side.until));
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[offset]);
+        let at = s.write(self.text, offset);
+        let one = element(self.program, self.dialect, buffer, &at);
+        self.text.line(format!(
+            "heddle_copy_async(&heddle_row<{ty}>(to + j), &{one}, sizeof({ty}));",
+            ty = t.ty
+        ));
+        self.text.line("} else {");
+        self.text
+            .line(format!("heddle_row<{}>(to + j) = 0;", t.ty));
+        (0..5).for_each(|_| self.text.line("}"));
+        self.text.line("heddle_copy_close();");
+    }
+
     /// Evaluates this lane's elements.
     fn fetch(&mut self, t: &Tiled, side: &Side) {
         let (p, k) = (name(side.axis), name(t.c.depth.0));
@@ -271,7 +363,7 @@ impl Writer<'_> {
     /// Adds the products of the shared elements to the sums of this lane.
     fn add_products(&mut self, t: &Tiled) {
         self.each("k", t.depth);
-        for side in [&t.a, &t.b] {
+        for side in t.sides() {
             let Side { role, own, .. } = side;
             self.text.line(format!("{} {role}[{own}];", t.ty));
             self.each("i", *own);

@@ -692,6 +692,7 @@ static inline heddle_quad heddle_load_quad(const float *place) {
     return heddle_sim::Shared<float, (words)>(&heddle_residents_key);                              \
   }                                                                                                \
   HEDDLE_ASSERT((words) > 0, "an array")
+#define HEDDLE_GLOBAL(array) (void)(array)
 #define HEDDLE_UNROLL
 #define HEDDLE_ROLLED
 #define HEDDLE_ROLLED_IN_PART

@@ -157,6 +157,7 @@ static inline heddle_quad heddle_load_quad(const float *place) {
     return heddle_sim::Shared<float, (words)>(&heddle_residents_key);                              \
   }                                                                                                \
   HEDDLE_ASSERT((words) > 0, "an array")
+#define HEDDLE_GLOBAL(array) (void)(array)
 #define HEDDLE_UNROLL
 #define HEDDLE_ROLLED
 #define HEDDLE_ROLLED_IN_PART
@@ -177,6 +178,11 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_warp_any(value) (heddle_sim::count(value) > 0)
 #define heddle_warp_all(value) (heddle_sim::count(value) == heddle_sim::warp_lanes())
 #define heddle_shuffle(value, from) heddle_sim::shuffle((value), (from))
+
+/* A copy is written at once, by its thread. */
+#define heddle_copy_async(to, from, bytes) ((void)memcpy((to), (from), (bytes)))
+#define heddle_copy_close() (void)0
+#define heddle_copy_wait(groups) (void)(groups)
 
 #define heddle_clock() heddle_sim::clock()
 #define heddle_load_host(word) __atomic_load_n((word), __ATOMIC_RELAXED)

@@ -51,6 +51,8 @@ typedef struct HEDDLE_ALIGNED(16) heddle_quad {
 /* The shared array of resident operands, whose bytes a launch gives each block. */
 #define HEDDLE_RESIDENTS(words) extern __shared__ __align__(16) float heddle_residents_array[]
 #define heddle_residents() heddle_residents_array
+/* The array lies in global memory: accesses need not find out which kind of memory an address is of. */
+#define HEDDLE_GLOBAL(array) __builtin_assume(__isGlobal(array))
 /* Before a loop whose trip count is a constant: it is written out, so that arrays that it indexes are registers. */
 #define HEDDLE_UNROLL _Pragma("unroll")
 /* Before others: the compiler leaves it as it is, or writes out a few iterations. */
@@ -133,6 +135,7 @@ template <class T> static __device__ __forceinline__ T *heddle_of_rank(T *array,
 
 /* Asynchronous copies of 4, 8 or 16 aligned bytes to a shared array, from sm_80 on: a thread closes groups of its copies, and waits
  * until at most so many of the last groups are on their way. Other lanes see what was copied behind a barrier after that. */
+#if __CUDA_ARCH__ >= 800
 #define heddle_copy_async(to, from, bytes)                                                         \
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"                                         \
                :                                                                                   \
@@ -140,6 +143,11 @@ template <class T> static __device__ __forceinline__ T *heddle_of_rank(T *array,
                : "memory")
 #define heddle_copy_close() asm volatile("cp.async.commit_group;" ::: "memory")
 #define heddle_copy_wait(groups) asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory")
+#else
+#define heddle_copy_async(to, from, bytes) memcpy((to), (from), (bytes))
+#define heddle_copy_close() (void)0
+#define heddle_copy_wait(groups) (void)(groups)
+#endif
 
 /* Nanoseconds since some time before the launch. */
 static __device__ __forceinline__ uint64_t heddle_clock() {

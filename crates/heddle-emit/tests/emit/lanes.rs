@@ -159,6 +159,63 @@ fn products_by_tiles() {
     }
 }
 
+/// Products of operands that lie in memory as tiles share them: the second one in `a`, both in `b`, the second ones of many in `c`.
+pub const COPIED: &str = "fn @main(%x: f32[n,37], %w: f32[37,100], %t: f32[37,52], %v: f32[3,n,37], %s: f32[3,37,36]) -> (%a: f32[n,100], %b: f32[52,100], %c: f32[3,n,36]) {
+  %a = dot(%x, %w)
+  %b = dot(transpose(%t, perm=[1,0]), %w)
+  %c = dot(%v, %s)
+  return %a, %b, %c
+}";
+
+/// The case of a program on a grid, and the text of its own functions.
+fn tiled(text: &str, grid: [usize; 2], form: Lanes) -> (Case, String) {
+    let (module, inputs) = drawn("copied", text, 33, 1);
+    let case = Case::joining("copied", module, &inputs, grid, Some(form)).expect("it is compiled");
+    let own = case.source.text.rfind("HEDDLE_PROGRAM(").unwrap_or(0);
+    let own = case.source.text[own..].to_owned();
+    (case, own)
+}
+
+/// Also of units whose first place is no multiple of four, as with three blocks, and of the last places.
+#[test]
+fn operands_are_copied() {
+    for (k, (threads, size, form)) in [
+        (64, 33, tile([32, 32], [4, 4])),
+        (96, 31, tile([8, 8], [1, 1])),
+        (64, 1, tile([64, 8], [2, 4])),
+        (32, 65, tile([16, 64], [8, 4])),
+        (96, 17, tile([2, 64], [1, 8])),
+        (64, 0, tile([32, 16], [4, 2])),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let blocks = [3, 1, 2][k % 3];
+        check("copied", COPIED, [blocks, threads], size, Some(form));
+    }
+    let form = tile([32, 32], [4, 4]);
+    let (_, own) = tiled(COPIED, [3, 64], form);
+    // Fours and single elements: of both operands of one product, and of one of the others.
+    assert_eq!(own.matches("heddle_copy_async(").count(), 2 * 4, "{own}");
+    for odd in [
+        COPIED.replace("100]", "99]").replace("52", "51").replace("36]", "35]"),
+        COPIED.replace("f32", "f64"),
+    ] {
+        let (_, own) = tiled(&odd, [3, 64], form);
+        assert!(!own.contains("heddle_copy_async("), "{own}");
+    }
+}
+
+/// Without the wait, lanes read what is still to be copied.
+#[test]
+fn copies_are_waited_for() {
+    let (mut case, own) = tiled(COPIED, [2, 64], tile([32, 32], [4, 4]));
+    assert!(own.contains("heddle_copy_wait(0);"), "{own}");
+    case.source.text = case.source.text.replace("heddle_copy_wait(0);", "");
+    let error = case.error_on("copied", grids(2, 64)[0]);
+    assert!(error.to_string().contains("asynchronous cop"), "{error}");
+}
+
 /// Tensor cores multiply numbers that they do not have to round as lanes do: warps of one rectangle and of several, also where a block has
 /// more warps than a tile.
 #[test]

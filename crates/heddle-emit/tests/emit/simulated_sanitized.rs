@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Case, PROGRAMS, drawn};
-use crate::lanes::{PRODUCTS, rows};
+use crate::lanes::{COPIED, PRODUCTS, rows};
 use crate::residents::cell;
 use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
@@ -133,10 +133,12 @@ fn lanes_of_a_point_are_clean() {
         "= own.word;\n  HEDDLE_UNIT_SYNC;\n",
         "HEDDLE_UNIT_SYNC;\n        }\n",
     );
+    let copied = "heddle_copy_wait(0);\n          HEDDLE_UNIT_SYNC;\n";
     for (text, size, lanes, (ordered, unordered)) in [
         (rows(17), 5, Lanes::Warp(2), ("", "")),
         (rows(17), 5, Lanes::Unit(1), (partial, "= own.word;\n")),
         (PRODUCTS.into(), 9, tile, (next, "}\n")),
+        (COPIED.into(), 9, tile, (copied, "heddle_copy_wait(0);\n")),
     ] {
         let what = format!("{lanes:?}");
         let (module, inputs) = drawn("lanes", &text, size, 1);

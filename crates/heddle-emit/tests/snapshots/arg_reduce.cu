@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(1, 1, 0, 0, 1);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, int64_t *__restrict__ b2) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -14,8 +16,6 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
     (void)some;
-    if (v0 % 32 == 0) {
-    }
     int64_t b3[1];
     {
       float best = (-INFINITY); int32_t place = INT32_MAX;

@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(3, 1, 0, 0, 2);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b5) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int32_t across = workers < 32 ? workers : 32;
   const int32_t along = workers / across;
@@ -21,12 +24,20 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < to_across, holds = some && member == 0;
       const int64_t v2 = some ? round + group : to_across - 1;
       (void)some;
-      if (v2 % 32 == 0) {
-      }
       float v4 = 0;
       HEDDLE_ROLLED_IN_PART
-      for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v4 = v4 + (b0[(v1 * 64) + v3] * b1[(v3 * 64) + v2]);
+      for (int64_t quad = member; quad < 64 / 4; quad += members) {
+        heddle_quad first;
+        {
+          const int64_t v3 = quad * 4;
+          (void)v3;
+          first = heddle_load_quad(&b0[(v1 * 64) + v3]);
+        }
+        for (int j = 0; j < 4; j++) {
+          const int64_t v3 = quad * 4 + j;
+          (void)v3;
+          v4 = v4 + (first.v[j] * b1[(v3 * 64) + v2]);
+        }
       }
       {
         HEDDLE_HERE;
@@ -41,14 +52,14 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
   if (from >= to) return;
   HEDDLE_ROLLED
   for (int64_t v1 = from; v1 < to; v1++) {
-    if (v1 % 32 == 0) {
-    }
     HEDDLE_ROLLED
     for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
       const int64_t t1 = ((v1 * 64) + v2);

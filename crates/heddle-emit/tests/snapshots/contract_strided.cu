@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 1);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b3) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   const int32_t across = workers < 48 ? workers : 48;
   const int32_t along = workers / across;
@@ -21,12 +24,20 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < to_across, holds = some && member == 0;
       const int64_t v1 = some ? round + group : to_across - 1;
       (void)some;
-      if (v1 % 32 == 0) {
-      }
       float v3 = 0;
       HEDDLE_ROLLED_IN_PART
-      for (int64_t v2 = member; v2 < 64; v2 += members) {
-        v3 = v3 + (b0[(v0 * 64) + v2] * b1[(v2 * 48) + v1]);
+      for (int64_t quad = member; quad < 64 / 4; quad += members) {
+        heddle_quad first;
+        {
+          const int64_t v2 = quad * 4;
+          (void)v2;
+          first = heddle_load_quad(&b0[(v0 * 64) + v2]);
+        }
+        for (int j = 0; j < 4; j++) {
+          const int64_t v2 = quad * 4 + j;
+          (void)v2;
+          v3 = v3 + (first.v[j] * b1[(v2 * 48) + v1]);
+        }
       }
       {
         HEDDLE_HERE;

@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(4, 1, 0, 1, 10);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const int64_t *__restrict__ b3, float *__restrict__ b4, const int64_t v0, const uint32_t site) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b3);
+  HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -15,6 +18,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 8_ column 8 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b4, float *__restrict__ b5, const int64_t v0, const int64_t v3, const uint32_t site) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b4);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t t1 = (heddle_at(env, site, v3, v0) * 16);
@@ -26,6 +32,9 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 8_ column 8 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b5, const float *__restrict__ b6, const float *__restrict__ b7) {
+  HEDDLE_GLOBAL(b5);
+  HEDDLE_GLOBAL(b6);
+  HEDDLE_GLOBAL(b7);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED

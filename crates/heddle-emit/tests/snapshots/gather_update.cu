@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(3, 2, 0, 0, 1);
 
 /* line 3_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b5) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -18,6 +20,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 8 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const int64_t *__restrict__ b1, const float *__restrict__ b2, float *__restrict__ b5, const uint32_t site) {
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(16, 1, worker, workers);
   const int64_t to = heddle_share(16, 1, worker + 1, workers);
@@ -33,6 +38,9 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 8 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b1, float *__restrict__ b4, const uint32_t site) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED

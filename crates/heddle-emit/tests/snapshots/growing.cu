@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(3, 1, 0, 2, 2);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b3, const int64_t v0) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
@@ -19,6 +21,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 10 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, float *__restrict__ b3, const int64_t v3) {
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(4, 1, worker, workers);
   const int64_t to = heddle_share(4, 1, worker + 1, workers);

@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 3);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *__restrict__ b0, const uint16_t *__restrict__ b1, uint16_t *__restrict__ b5) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int32_t across = workers < 16 ? workers : 16;
   const int32_t along = workers / across;
@@ -21,8 +24,6 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < to_across, holds = some && member == 0;
       const int64_t v1 = some ? round + group : to_across - 1;
       (void)some;
-      if (v1 % 32 == 0) {
-      }
       float v3 = 0;
       HEDDLE_ROLLED_IN_PART
       for (int64_t v2 = member; v2 < 64; v2 += members) {

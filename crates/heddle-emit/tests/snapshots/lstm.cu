@@ -6,6 +6,8 @@ HEDDLE_RESIDENTS(512);
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
+  HEDDLE_GLOBAL(b4);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -18,6 +20,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
+  HEDDLE_GLOBAL(b4);
+  HEDDLE_GLOBAL(b6);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED
@@ -28,19 +32,23 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 5_ column 18 */
 HEDDLE_FUNCTION void resident2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1) {
+  HEDDLE_GLOBAL(b1);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int32_t width = (int32_t)(to - from);
   HEDDLE_ROLLED_IN_PART
   for (int32_t i = (int32_t)heddle_lane; i < width * 256; i += (int32_t)heddle_lanes) {
-    const int64_t v3 = i % 64, v2 = i / 64 / width * 64 + from + i / 64 % width;
-    heddle_residents()[i] = b1[(v3 * 256) + v2];
+    const int64_t v3 = i / width / 4, v2 = i / width % 4 * 64 + from + i % width;
+    heddle_residents()[(i / width % 4 * width + i % width) * 64 + i / width / 4] = b1[(v3 * 256) + v2];
   }
 }
 
 /* line 5_ column 18 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0, const uint32_t site) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b7);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -54,12 +62,22 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < block + to, holds = some && member == 0;
       const int64_t v2 = some ? round + group : block + to - 1;
       (void)some;
-      if (v2 % 32 == 0) {
-      }
       float v4 = 0;
       HEDDLE_ROLLED_IN_PART
-      for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v4 = v4 + (b0[(heddle_at(env, site, v0, 64) * 64) + v3] * heddle_residents()[(block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
+      for (int64_t quad = member; quad < 64 / 4; quad += members) {
+        heddle_quad first;
+        heddle_quad second;
+        {
+          const int64_t v3 = quad * 4;
+          (void)v3;
+          first = heddle_load_quad(&b0[(heddle_at(env, site, v0, 64) * 64) + v3]);
+          second = heddle_load_quad(&heddle_residents()[(block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
+        }
+        for (int j = 0; j < 4; j++) {
+          const int64_t v3 = quad * 4 + j;
+          (void)v3;
+          v4 = v4 + (first.v[j] * second.v[j]);
+        }
       }
       {
         HEDDLE_HERE;
@@ -74,19 +92,25 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 5_ column 10 */
 HEDDLE_FUNCTION void resident3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2) {
+  HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int32_t width = (int32_t)(to - from);
   HEDDLE_ROLLED_IN_PART
   for (int32_t i = (int32_t)heddle_lane; i < width * 256; i += (int32_t)heddle_lanes) {
-    const int64_t v3 = i % 64, v2 = i / 64 / width * 64 + from + i / 64 % width;
-    heddle_residents()[256 + i] = b2[(v3 * 256) + v2];
+    const int64_t v3 = i / width / 4, v2 = i / width % 4 * 64 + from + i % width;
+    heddle_residents()[256 + (i / width % 4 * width + i % width) * 64 + i / width / 4] = b2[(v3 * 256) + v2];
   }
 }
 
 /* line 5_ column 10 */
 HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, const float *__restrict__ b5, const float *__restrict__ b7, float *__restrict__ b9) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b3);
+  HEDDLE_GLOBAL(b5);
+  HEDDLE_GLOBAL(b7);
+  HEDDLE_GLOBAL(b9);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -100,12 +124,22 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < block + to, holds = some && member == 0;
       const int64_t v2 = some ? round + group : block + to - 1;
       (void)some;
-      if (v2 % 32 == 0) {
-      }
       float v5 = 0;
       HEDDLE_ROLLED_IN_PART
-      for (int64_t v3 = member; v3 < 64; v3 += members) {
-        v5 = v5 + (b5[v3] * heddle_residents()[256 + (block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
+      for (int64_t quad = member; quad < 64 / 4; quad += members) {
+        heddle_quad first;
+        heddle_quad second;
+        {
+          const int64_t v3 = quad * 4;
+          (void)v3;
+          first = heddle_load_quad(&b5[v3]);
+          second = heddle_load_quad(&heddle_residents()[256 + (block / 64 * (to - from) + (v2 - block - from)) * 64 + v3]);
+        }
+        for (int j = 0; j < 4; j++) {
+          const int64_t v3 = quad * 4 + j;
+          (void)v3;
+          v5 = v5 + (first.v[j] * second.v[j]);
+        }
       }
       {
         HEDDLE_HERE;
@@ -120,6 +154,9 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 10_ column 10 */
 HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b6, const float *__restrict__ b9, float *__restrict__ b10) {
+  HEDDLE_GLOBAL(b6);
+  HEDDLE_GLOBAL(b9);
+  HEDDLE_GLOBAL(b10);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -132,6 +169,9 @@ HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
+  HEDDLE_GLOBAL(b9);
+  HEDDLE_GLOBAL(b10);
+  HEDDLE_GLOBAL(b11);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);

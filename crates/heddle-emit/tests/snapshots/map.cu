@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(2, 1, 0, 1, 0);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b2, const int64_t v0) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(32, 1, worker, workers);
   const int64_t to = heddle_share(32, 1, worker + 1, workers);

@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 11);
 
 /* line 6_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED
@@ -12,6 +14,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 9_ column 10 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b4) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED
@@ -22,6 +26,8 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 11_ column 14 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
+  HEDDLE_GLOBAL(b4);
+  HEDDLE_GLOBAL(b6);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
@@ -55,6 +61,9 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 6_ column 8 */
 HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b3, const float *__restrict__ b4, const float *__restrict__ b7) {
+  HEDDLE_GLOBAL(b3);
+  HEDDLE_GLOBAL(b4);
+  HEDDLE_GLOBAL(b7);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   HEDDLE_ROLLED

@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(1, 2, 0, 0, 2);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b3) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -14,8 +16,6 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
     (void)some;
-    if (v0 % 32 == 0) {
-    }
     float sum = 0;
     HEDDLE_ROLLED_IN_PART
     for (int64_t v1 = member; v1 < 64; v1 += members) {
@@ -33,6 +33,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 8 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b4) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -45,8 +47,6 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
     const bool some = round + group < to, holds = some && member == 0;
     const int64_t v0 = some ? round + group : to - 1;
     (void)some;
-    if (v0 % 32 == 0) {
-    }
     float sum = (-INFINITY);
     HEDDLE_ROLLED_IN_PART
     for (int64_t v1 = member; v1 < 64; v1 += members) {

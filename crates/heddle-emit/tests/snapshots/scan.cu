@@ -2,14 +2,14 @@ HEDDLE_PROGRAM(1, 1, 0, 0, 1);
 
 /* line 2_ column 8 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b2) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
   HEDDLE_ROLLED
   for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
-    if (v0 % 32 == 0) {
-    }
     float sum = 0;
     HEDDLE_ROLLED
     for (int64_t v1 = 0; v1 < 64; v1++) {

@@ -2,6 +2,9 @@ HEDDLE_PROGRAM(3, 2, 0, 2, 2);
 
 /* line 2_ column 11 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const int64_t *__restrict__ b2, float *__restrict__ b5, const int64_t v0, const int64_t v1, const uint32_t site) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b5);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -19,8 +22,6 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const bool some = round + group < to, holds = some && member == 0;
       const int64_t v3 = some ? round + group : to - 1;
       (void)some;
-      if (v3 % 32 == 0) {
-      }
       const int64_t t1 = b2[v2 + 1];
       const int64_t t2 = b2[v2];
       const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);
@@ -42,6 +43,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 11 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b1, const int64_t *__restrict__ b2, float *__restrict__ b6, const int64_t v0, const int64_t v1, const uint32_t site) {
+  HEDDLE_GLOBAL(b1);
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b6);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   const int64_t groups = heddle_lanes / 8, group = heddle_lane / 8;
@@ -53,8 +57,6 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
     const bool some = round + group < (v1 - 1), holds = some && member == 0;
     const int64_t v2 = some ? round + group : (v1 - 1) - 1;
     (void)some;
-    if (v2 % 32 == 0) {
-    }
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];
     const int64_t t3 = heddle_at(env, site, (((((b2[v2] >= 0) & (b2[v2] <= ((v2 == 0) ? 0 : t1))) & (b2[v2] <= t1)) & (t1 <= v0)) & (t1 >= (((v2 + 1) == (v1 - 1)) ? v0 : 0))) ? (t1 - t2) : (v0 + 1), v0 + 1);

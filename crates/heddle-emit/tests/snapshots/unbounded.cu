@@ -2,6 +2,8 @@ HEDDLE_PROGRAM(2, 1, 0, 1, 2);
 
 /* line 2_ column 15 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, float *__restrict__ b2, const int64_t v0) {
+  HEDDLE_GLOBAL(b0);
+  HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v0 <= 0) return;
@@ -17,6 +19,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 4_ column 10 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, float *__restrict__ b3, const int64_t v3, const int64_t v8) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v8 <= 0) return;
@@ -33,6 +37,8 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 4_ column 10 */
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, float *__restrict__ b2, const float *__restrict__ b3, const int64_t v3, const int64_t v8) {
+  HEDDLE_GLOBAL(b2);
+  HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v8 <= 0) return;

@@ -9,11 +9,15 @@ fn loop_of(name: &str, text: &str) -> Vec<String> {
         verify: true,
         ..CompileOptions::default()
     };
-    let schedule = emit(&model, &options, Target::Cuda, Emit::Schedule);
-    let schedule = schedule
-        .unwrap_or_else(|e| panic!("{name}: {e}"))
-        .to_string();
+    let written = |stage| {
+        let text = emit(&model, &options, Target::Cuda, stage);
+        text.unwrap_or_else(|e| panic!("{name}: {e}")).to_string()
+    };
+    let schedule = written(Emit::Schedule);
     assert!(schedule.starts_with("132 units"), "{schedule}");
+    // Where a block waits for many, its lanes look at their signals side by side.
+    let source = written(Emit::Source);
+    assert!(!source.contains("heddle_wait(env, u, "), "{source}");
     let lines = schedule
         .lines()
         .skip_while(|line| !line.starts_with("loop "));
