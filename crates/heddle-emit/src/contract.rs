@@ -134,7 +134,11 @@ impl<'a> Writer<'a> {
         // The last part of the depth axis may be smaller.
         let depth = self.size(c.depth.1);
         self.text.line(format!("{ty} {sum} = 0;"));
-        self.rolled_in_part();
+        match &quads {
+            // The four places of each are written out, and what is computed for each of them.
+            Some(quads) if quads.len() == 1 => self.rolled(),
+            _ => self.rolled_in_part(),
+        }
         match &quads {
             Some(quads) => self.open_quads(c, quads),
             None => self.text.line(match self.is_joined() {

@@ -322,8 +322,7 @@ impl Writer<'_> {
             ty = t.ty
         ));
         self.text.line("} else {");
-        self.text
-            .line(format!("heddle_row<{}>(to + j) = 0;", t.ty));
+        self.text.line(format!("heddle_row<{}>(to + j) = 0;", t.ty));
         (0..5).for_each(|_| self.text.line("}"));
         self.text.line("heddle_copy_close();");
     }

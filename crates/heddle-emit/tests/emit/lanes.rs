@@ -198,7 +198,10 @@ fn operands_are_copied() {
     // Fours and single elements: of both operands of one product, and of one of the others.
     assert_eq!(own.matches("heddle_copy_async(").count(), 2 * 4, "{own}");
     for odd in [
-        COPIED.replace("100]", "99]").replace("52", "51").replace("36]", "35]"),
+        COPIED
+            .replace("100]", "99]")
+            .replace("52", "51")
+            .replace("36]", "35]"),
         COPIED.replace("f32", "f64"),
     ] {
         let (_, own) = tiled(&odd, [3, 64], form);

@@ -13,10 +13,10 @@ use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
 use heddle_runtime::{Grid, Sanitizer};
 use heddle_uprogram::{UProgram, verify_schedule};
-use mutants::mutants;
+use made::mutants;
 
 #[path = "../../../heddle-schedule/tests/schedule/mutants.rs"]
-mod mutants;
+mod made;
 
 const GRID: Grid = Grid {
     blocks: 3,

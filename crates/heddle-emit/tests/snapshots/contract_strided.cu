@@ -25,7 +25,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
       const int64_t v1 = some ? round + group : to_across - 1;
       (void)some;
       float v3 = 0;
-      HEDDLE_ROLLED_IN_PART
+      HEDDLE_ROLLED
       for (int64_t quad = member; quad < 64 / 4; quad += members) {
         heddle_quad first;
         {

@@ -5,7 +5,7 @@ use crate::mutants::{Mutant, mutants};
 use heddle_gen::Config;
 use heddle_machine::{Machine, Pieces};
 use heddle_schedule::{place_syncs, schedule};
-use heddle_uprogram::program::{OperatorId, ProcedureId, Share, Split, Stmt, Sync, Team, Units};
+use heddle_uprogram::program::{OperatorId, Share, Split};
 use heddle_uprogram::text::parse;
 use heddle_uprogram::{UProgram, verify_schedule};
 

@@ -423,7 +423,10 @@ impl Case {
                 return true;
             };
             let mut all = 0..self.expected.len();
-            all.any(|i| self.difference(i, outputs.dims(i), outputs.data(i)).is_some())
+            all.any(|i| {
+                self.difference(i, outputs.dims(i), outputs.data(i))
+                    .is_some()
+            })
         })
     }
 
@@ -481,7 +484,10 @@ impl Case {
             };
             assert_eq!(want.shape(), result.shape());
             let difference = difference(result, want);
-            assert!(difference.is_none(), "{difference:?}: the program that it was made of");
+            assert!(
+                difference.is_none(),
+                "{difference:?}: the program that it was made of"
+            );
         }
     }
 
@@ -522,7 +528,7 @@ impl Case {
 /// Frames for deeper recursion would only have to be poisoned.
 fn limits(team: usize) -> RunOptions<'static> {
     RunOptions {
-        max_depth: 100,
+        max_depth: 250,
         team,
         ..Default::default()
     }
