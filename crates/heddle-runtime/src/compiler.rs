@@ -46,8 +46,8 @@ pub struct Compiler {
     program: PathBuf,
     args: Vec<String>,
     version: String,
-    /// Those of [`ARCHS`] and [`NO_STRAY_STORES`] that it knows.
-    own: Vec<String>,
+    /// The flags of [`ARCHS`] and [`NO_STRAY_STORES`] that it accepts.
+    accepted: Vec<String>,
 }
 
 impl Compiler {
@@ -113,10 +113,10 @@ impl Compiler {
             program,
             args,
             version,
-            own,
+            accepted,
         } = self;
-        let own = own.join(" ");
-        format!("{}\n{args:?}\n{own}\n{version}", program.display())
+        let accepted = accepted.join(" ");
+        format!("{}\n{args:?}\n{accepted}\n{version}", program.display())
     }
 
     /// The first line of its `--version`.
@@ -144,7 +144,7 @@ impl Compiler {
         let product = folder.join("product");
         let output = Command::new(&self.program)
             .args(&self.args)
-            .args(flags.list(&self.own))
+            .args(flags.list(&self.accepted))
             .args(["-o", "product"])
             .current_dir(folder)
             .env("LC_ALL", "C")
@@ -238,16 +238,16 @@ fn probe(candidate: &str, language: Language, cache: &Cache) -> Result<Compiler,
     let remembered = cache
         .get("compiler", key)
         .and_then(|b| String::from_utf8(b).ok());
-    if let Some((own, version)) = remembered.as_deref().and_then(|t| t.split_once('\n')) {
+    if let Some((accepted, version)) = remembered.as_deref().and_then(|t| t.split_once('\n')) {
         return Ok(Compiler {
             program,
             args,
             version: version.to_owned(),
-            own: own.split_whitespace().map(str::to_owned).collect(),
+            accepted: accepted.split_whitespace().map(str::to_owned).collect(),
         });
     }
     let compiler = try_out(program, args, language, &flags)?;
-    let content = format!("{}\n{}", compiler.own.join(" "), compiler.version);
+    let content = format!("{}\n{}", compiler.accepted.join(" "), compiler.version);
     // Without a cache it is tested again next time.
     let _ = cache.put("compiler", key, content.as_bytes());
     Ok(compiler)
@@ -317,21 +317,21 @@ fn try_out(
         program,
         args,
         version: String::from_utf8_lossy(&version.stdout).into_owned(),
-        own: vec![],
+        accepted: vec![],
     };
-    let knows = |own: &[&str]| {
-        let own = own.iter().map(|flag| (*flag).to_owned()).collect();
+    let accepts = |accepted: &[&str]| {
+        let accepted = accepted.iter().map(|flag| (*flag).to_owned()).collect();
         let compiler = Compiler {
-            own,
+            accepted,
             ..compiler.clone()
         };
         compiles_and_loads(&compiler, language, flags).map(|()| compiler)
     };
     let mut reason = String::new();
     for arch in ARCHS {
-        match knows(arch) {
+        match accepts(arch) {
             Ok(plain) => {
-                return match knows(&[arch, &[NO_STRAY_STORES][..]].concat()) {
+                return match accepts(&[arch, &[NO_STRAY_STORES][..]].concat()) {
                     Err(Unfit::Reason(_)) => Ok(plain),
                     found => found,
                 };

@@ -9,7 +9,7 @@
 //!   off.
 //! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers of different types share
 //!   scratch memory.
-//! - `-fno-predictive-commoning` where the compiler knows it (see `compiler.rs`).
+//! - `-fno-predictive-commoning` where the compiler accepts it (see `compiler.rs`).
 //! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and
 //!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.
@@ -99,9 +99,9 @@ impl Flags {
         })
     }
 
-    /// All flags but the output, with those that the compiler knows itself.
-    pub(crate) fn list(&self, own: &[String]) -> Vec<String> {
-        let mut list = [&self.list, own].concat();
+    /// All flags but the output, with those that not every compiler accepts.
+    pub(crate) fn list(&self, accepted: &[String]) -> Vec<String> {
+        let mut list = [&self.list, accepted].concat();
         list.push("program.c".to_owned());
         list.extend(
             self.more_sources()
