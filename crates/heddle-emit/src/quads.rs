@@ -8,6 +8,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 use heddle_uprogram::contract::Contract;
 use heddle_uprogram::program::{Buffer, BufferKind, Local, Resident, ResidentPart};
+use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId, UProgram};
 
 use crate::operator::Writer;
@@ -69,17 +70,8 @@ impl Writer<'_> {
             let is_aligned = i64::from(resident.at) % Resident::QUAD == 0;
             return (part.by_depth && is_aligned).then_some((load, Source::Resident(copy)));
         }
-        let mut loads = vec![];
-        program.pool.walk(value, &mut |id, expr| {
-            if let Expr::Load(buffer, offset) = expr {
-                loads.push((id, buffer, offset));
-            }
-        });
-        let [(load, buffer, offset)] = loads[..] else {
-            return None;
-        };
-        let steps = Steps::of(program, c.depth.0, offset)?;
-        let is_quad = is_quad_array(program, buffer) && steps.along == 1 && steps.is_aligned;
+        let (load, buffer, offset) = program.pool.only_load(value)?;
+        let is_quad = lies_in_fours(program, buffer, offset, c.depth.0);
         is_quad.then_some((load, Source::Array(buffer, offset)))
     }
 
@@ -121,72 +113,27 @@ impl Writer<'_> {
     }
 }
 
-/// Is this an array of `f32` that begins at a multiple of 16 bytes?
-pub(crate) fn is_quad_array(program: &UProgram, buffer: Buffer) -> bool {
+/// Are elements of an array of `f32`, four places of an axis from a multiple of four on, 16 bytes in a row from a multiple of 16 bytes on?
+pub(crate) fn lies_in_fours(
+    program: &UProgram,
+    buffer: Buffer,
+    offset: ExprId,
+    axis: Local,
+) -> bool {
     let data = &program.buffers[buffer];
     let may_lie_anywhere = matches!(data.kind, BufferKind::Table(_)) || data.kind.is_row();
-    data.dtype == DType::F32 && !may_lie_anywhere
+    let is_beside = Step::of(program, offset, axis) == Some(Step::by(1));
+    data.dtype == DType::F32 && !may_lie_anywhere && is_beside && is_four(program, offset, axis)
 }
 
-/// How an offset depends on an axis.
-#[derive(Clone, Copy)]
-pub(crate) struct Steps {
-    /// Elements from one place of the axis to the next.
-    pub(crate) along: i64,
-    /// Is all else a multiple of four?
-    pub(crate) is_aligned: bool,
-}
-
-impl Steps {
-    fn times(self, factor: i64) -> Option<Self> {
-        Some(Self {
-            along: self.along.checked_mul(factor)?,
-            is_aligned: self.is_aligned || factor % Resident::QUAD == 0,
-        })
-    }
-
-    /// `None` if the offset is not linear in the axis.
-    pub(crate) fn of(program: &UProgram, axis: Local, offset: ExprId) -> Option<Self> {
-        let of = |part| Self::of(program, axis, part);
-        let is_quad = |n: i64| n % Resident::QUAD == 0;
-        Some(match program.pool[offset] {
-            Expr::Num(DType::I64, bits) => Self {
-                along: 0,
-                is_aligned: is_quad(bits as i64),
-            },
-            Expr::Local(local) if local == axis => Self {
-                along: 1,
-                is_aligned: true,
-            },
-            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), DType::I64, a, b) => {
-                let (a, b) = (of(a)?, of(b)?);
-                let along = match op {
-                    BinaryOp::Add => a.along.checked_add(b.along)?,
-                    _ => a.along.checked_sub(b.along)?,
-                };
-                Self {
-                    along,
-                    is_aligned: a.is_aligned && b.is_aligned,
-                }
-            }
-            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
-                let factors = [program.pool.as_int(a), program.pool.as_int(b)];
-                let (a, b) = (of(a)?, of(b)?);
-                match factors {
-                    [Some(factor), _] => b.times(factor)?,
-                    [_, Some(factor)] => a.times(factor)?,
-                    _ if a.along == 0 && b.along == 0 => Self {
-                        along: 0,
-                        is_aligned: a.is_aligned || b.is_aligned,
-                    },
-                    _ => return None,
-                }
-            }
-            _ if program.locals_of(offset).contains(&axis) => return None,
-            _ => Self {
-                along: 0,
-                is_aligned: false,
-            },
-        })
+/// Is an `i64` expression provably a multiple of four where the axis is?
+fn is_four(program: &UProgram, expr: ExprId, axis: Local) -> bool {
+    let of = |part| is_four(program, part, axis);
+    match program.pool[expr] {
+        Expr::Num(DType::I64, bits) => bits as i64 % Resident::QUAD == 0,
+        Expr::Local(local) => local == axis,
+        Expr::Binary(BinaryOp::Add | BinaryOp::Sub, DType::I64, a, b) => of(a) && of(b),
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => of(a) || of(b),
+        _ => false,
     }
 }

@@ -18,7 +18,7 @@ use heddle_uprogram::step::{Step, offsets};
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::operator::Writer;
-use crate::quads::{Steps, is_quad_array};
+use crate::quads::lies_in_fours;
 use crate::scalar::{Scalars, Site, bare, combine, element, name};
 
 /// An operand's part of a tile.
@@ -263,14 +263,12 @@ impl Writer<'_> {
     /// The array and the offset of an operand that is nothing but its elements, of which fours that the tile has side by side lie side by
     /// side, at multiples of four.
     fn copied(&self, side: &Side) -> Option<(Buffer, ExprId)> {
-        let program = self.program;
-        let Expr::Load(buffer, offset) = program.pool[side.value] else {
+        let Expr::Load(buffer, offset) = self.program.pool[side.value] else {
             return None;
         };
-        let steps = Steps::of(program, side.axis, offset)?;
-        let fits = steps.along == 1 && steps.is_aligned;
-        let is_quad = i64::from(side.places) % Resident::QUAD == 0;
-        (fits && is_quad && is_quad_array(program, buffer)).then_some((buffer, offset))
+        let is_whole = i64::from(side.places) % Resident::QUAD == 0;
+        let fits = is_whole && lies_in_fours(self.program, buffer, offset, side.axis);
+        fits.then_some((buffer, offset))
     }
 
     /// Begins the copies of this lane's fours; of single elements at the end, and in units whose first place is no multiple of four.

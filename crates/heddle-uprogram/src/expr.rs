@@ -334,6 +334,20 @@ impl Pool {
         loads
     }
 
+    /// The only load in an expression, with its buffer and offset; `None` if there is none, or more than one.
+    pub fn only_load(&self, root: ExprId) -> Option<(ExprId, Buffer, ExprId)> {
+        let mut loads = vec![];
+        self.walk(root, &mut |id, e| {
+            if let Expr::Load(buffer, offset) = e {
+                loads.push((id, buffer, offset));
+            }
+        });
+        match loads[..] {
+            [load] => Some(load),
+            _ => None,
+        }
+    }
+
     /// True if `is` holds for some subexpression; stops there.
     pub fn any(&self, root: ExprId, is: &dyn Fn(Expr) -> bool) -> bool {
         let mut seen = Seen::default();

@@ -68,15 +68,7 @@ impl ResidentPart {
             return None;
         }
         let value = if second { c.b.value } else { c.a.value };
-        let mut loads = vec![];
-        program.pool.walk(value, &mut |id, expr| {
-            if let Expr::Load(buffer, offset) = expr {
-                loads.push((id, buffer, offset));
-            }
-        });
-        let [(load, buffer, offset)] = loads[..] else {
-            return None;
-        };
+        let (load, buffer, offset) = program.pool.only_load(value)?;
         let known = |size| program.pool.as_int(size).filter(|n| *n > 0);
         let (axis, size) = *op.axes.get(split.axis)?;
         let depth = (c.depth.0, known(c.depth.1)?);
