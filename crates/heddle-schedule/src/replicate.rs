@@ -126,7 +126,7 @@ fn is_read_only_in(program: &UProgram, id: OperatorId, stmts: &[Stmt]) -> bool {
     if !is_array || !is_free || op.share == Share::Every || op.body.own().is_some() {
         return false;
     }
-    if reads(program, &operator_exprs(program, id), to) {
+    if reads(program, &program.operators[id].exprs(), to) {
         return false;
     }
     let (mut all, mut here) = (Uses::default(), Uses::default());
@@ -140,7 +140,7 @@ fn is_read_only_in(program: &UProgram, id: OperatorId, stmts: &[Stmt]) -> bool {
 struct Uses {
     reads: usize,
     writes: usize,
-    /// Those that give its memory another name.
+    /// Statements that give its memory another name.
     others: usize,
 }
 
@@ -150,7 +150,7 @@ impl Uses {
         match stmt {
             Stmt::Run(id) => {
                 self.writes += usize::from(program.operators[*id].body.store().buffer == buffer);
-                self.reads += usize::from(reads(program, &operator_exprs(program, *id), buffer));
+                self.reads += usize::from(reads(program, &program.operators[*id].exprs(), buffer));
             }
             Stmt::Swap(a, b) => self.others += usize::from([*a, *b].contains(&buffer)),
             _ => {}
@@ -169,13 +169,6 @@ fn reads(program: &UProgram, exprs: &[ExprId], buffer: Buffer) -> bool {
     loads.iter().any(|load| load.0 == buffer)
 }
 
-/// All that an operator evaluates.
-fn operator_exprs(program: &UProgram, id: OperatorId) -> Vec<ExprId> {
-    let op = &program.operators[id];
-    let sizes = op.axes.iter().map(|axis| axis.1).chain(op.grow);
-    op.body.exprs().into_iter().chain(sizes).collect()
-}
-
 /// These operators, of the candidates, and those that they read from.
 fn producers(
     program: &UProgram,
@@ -185,7 +178,7 @@ fn producers(
     let feeds = |id: &OperatorId| {
         let to = program.operators[*id].body.store().buffer;
         let mut readers = ops.iter();
-        readers.any(|reader| reads(program, &operator_exprs(program, *reader), to))
+        readers.any(|reader| reads(program, &program.operators[*reader].exprs(), to))
     };
     let is_free = |id: &OperatorId| program.operators[*id].share != Share::Every;
     candidates

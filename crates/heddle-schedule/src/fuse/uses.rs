@@ -98,9 +98,7 @@ impl Uses {
 }
 
 fn read_by(program: &UProgram, id: OperatorId) -> HashSet<Buffer> {
-    let op = &program.operators[id];
-    let sizes = op.axes.iter().map(|a| a.1);
-    loads(program, op.body.exprs().into_iter().chain(sizes))
+    loads(program, program.operators[id].exprs())
 }
 
 /// The buffers that expressions load from.

@@ -34,9 +34,7 @@ impl Live<'_> {
                 let op = &self.program.operators[*id];
                 let needed = self.buffers.contains(&op.body.store().buffer);
                 if needed {
-                    let sizes = op.axes.iter().map(|a| a.1).chain(op.grow);
-                    let reads = op.body.exprs().into_iter().chain(sizes);
-                    reads.for_each(|expr| self.read(expr));
+                    op.exprs().into_iter().for_each(|expr| self.read(expr));
                 }
                 needed
             }

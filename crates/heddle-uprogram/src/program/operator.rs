@@ -422,6 +422,12 @@ pub struct ChainStep {
 }
 
 impl Operator {
+    /// All that it evaluates: its body, the sizes of its axes, and the size to which memory grows before.
+    pub fn exprs(&self) -> Vec<ExprId> {
+        let sizes = self.axes.iter().map(|axis| axis.1).chain(self.grow);
+        self.body.exprs().into_iter().chain(sizes).collect()
+    }
+
     /// The units that run it, of so many.
     pub fn units_of(&self, all: usize) -> Range<usize> {
         self.team.map_or(0..all, |team| team.units(all))

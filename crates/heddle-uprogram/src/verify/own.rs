@@ -41,9 +41,7 @@ fn block(
         match stmt {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
-                let sizes = op.axes.iter().map(|axis| axis.1).chain(op.grow);
-                let exprs: Vec<_> = op.body.exprs().into_iter().chain(sizes).collect();
-                check(&exprs, &|| operator_name(program, *id))?;
+                check(&op.exprs(), &|| operator_name(program, *id))?;
                 if op.share == Share::Every {
                     made.insert(op.body.store().buffer);
                 }
