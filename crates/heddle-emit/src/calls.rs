@@ -4,7 +4,7 @@
 //! address and jumps to the procedure's label. Buffers of an activation lie in its frame: all
 //! units' frame pointers move alike.
 //!
-//! Where units have lanes, one lane writes the stack, whose first levels are in shared memory; the deeper ones are in the units' own global memory,
+//! On units with lanes, one lane writes the stack, whose first levels are in shared memory; the deeper ones are in the units' own global memory,
 //! as all are while no kernel runs. Every call polls, and every return begins with a barrier of the lanes: so all lanes have read a level before
 //! it is written again, and find it written where they read.
 //!

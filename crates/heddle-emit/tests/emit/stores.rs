@@ -4,7 +4,7 @@ use crate::harness::{Case, drawn};
 use heddle_runtime::cache::CacheChoice;
 use heddle_runtime::{BuildOptions, Program};
 
-/// What GCC's predictive commoning says of a program built with these flags and ours; empty where it does not run.
+/// The report of GCC's predictive commoning on a program built with these flags and ours; empty if it does not run.
 fn commoning(case: &Case, flags: &[&str]) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("commoning");

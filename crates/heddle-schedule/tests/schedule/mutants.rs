@@ -8,7 +8,7 @@ pub struct Mutant {
     /// The number of the synchronisation, those of the main program first.
     pub number: usize,
     pub sync: Sync,
-    /// What stands in its place.
+    /// The synchronisation in its place.
     pub by: Option<Sync>,
     pub program: UProgram,
 }

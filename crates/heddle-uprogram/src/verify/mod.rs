@@ -85,7 +85,7 @@ pub enum ScheduleError {
     /// A unit may read its own results of an operator before it has run it.
     #[error("{reader} reads {buffer}, which the unit itself may not have computed")]
     Own {
-        /// What reads.
+        /// The reader: an operator, a call or a statement.
         reader: String,
         /// The memory.
         buffer: String,

@@ -1,4 +1,4 @@
-//! How often blocks of a GPU wait for each other in each step of the papers' networks, at full size with one input.
+//! The number of times that blocks of a GPU wait for each other in a step of the papers' networks, at full size with one input.
 
 use heddle::{CompileOptions, Emit, Model, Target, emit};
 
@@ -15,7 +15,7 @@ fn loop_of(name: &str, text: &str) -> Vec<String> {
     };
     let schedule = written(Emit::Schedule);
     assert!(schedule.starts_with("132 units"), "{schedule}");
-    // Where a block waits for many, its lanes look at their signals side by side.
+    // Lanes look side by side at the signals of many blocks.
     let source = written(Emit::Source);
     assert!(!source.contains("heddle_wait(env, u, "), "{source}");
     let lines = schedule
