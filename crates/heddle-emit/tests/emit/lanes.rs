@@ -139,9 +139,8 @@ fn tile([rows, columns]: [u32; 2], [own_rows, own_columns]: [u32; 2]) -> Lanes {
     })
 }
 
-/// Tiles of all forms, also of fewer lanes than a block has, around sizes that are a tile's, one more, one less, or nothing.
-#[test]
-fn products_by_tiles() {
+/// Checks a program in tiles of all forms, also of fewer lanes than a block has, around sizes that are a tile's, one more, one less, or nothing.
+fn by_tiles(name: &str, text: &str) {
     for (k, (threads, size, form)) in [
         (64, 33, tile([32, 32], [4, 4])),
         (96, 31, tile([8, 8], [1, 1])),
@@ -155,8 +154,13 @@ fn products_by_tiles() {
     .enumerate()
     {
         let blocks = [3, 1, 2][k % 3];
-        check("products", PRODUCTS, [blocks, threads], size, Some(form));
+        check(name, text, [blocks, threads], size, Some(form));
     }
+}
+
+#[test]
+fn products_by_tiles() {
+    by_tiles("products", PRODUCTS);
 }
 
 /// Products of operands that lie in memory as tiles share them: the second one in `a`, both in `b`, the second ones of many in `c`.
@@ -167,34 +171,20 @@ pub const COPIED: &str = "fn @main(%x: f32[n,37], %w: f32[37,100], %t: f32[37,52
   return %a, %b, %c
 }";
 
-/// The case of a program on a grid, and the text of its own functions.
-fn tiled(text: &str, grid: [usize; 2], form: Lanes) -> (Case, String) {
+/// The case of a program on two or three blocks of 64 threads.
+fn tiled(text: &str, blocks: usize) -> Case {
     let (module, inputs) = drawn("copied", text, 33, 1);
-    let case = Case::joining("copied", module, &inputs, grid, Some(form)).expect("it is compiled");
-    let own = case.source.text.rfind("HEDDLE_PROGRAM(").unwrap_or(0);
-    let own = case.source.text[own..].to_owned();
-    (case, own)
+    let form = tile([32, 32], [4, 4]);
+    let case = Case::joining("copied", module, &inputs, [blocks, 64], Some(form));
+    case.expect("it is compiled")
 }
 
 /// Also of units whose first place is no multiple of four, as with three blocks, and of the last places.
 #[test]
 fn operands_are_copied() {
-    for (k, (threads, size, form)) in [
-        (64, 33, tile([32, 32], [4, 4])),
-        (96, 31, tile([8, 8], [1, 1])),
-        (64, 1, tile([64, 8], [2, 4])),
-        (32, 65, tile([16, 64], [8, 4])),
-        (96, 17, tile([2, 64], [1, 8])),
-        (64, 0, tile([32, 16], [4, 2])),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let blocks = [3, 1, 2][k % 3];
-        check("copied", COPIED, [blocks, threads], size, Some(form));
-    }
-    let form = tile([32, 32], [4, 4]);
-    let (_, own) = tiled(COPIED, [3, 64], form);
+    by_tiles("copied", COPIED);
+    let copied = tiled(COPIED, 3);
+    let own = copied.own_text();
     // Fours and single elements: of both operands of one product, and of one of the others.
     assert_eq!(own.matches("heddle_copy_async(").count(), 2 * 4, "{own}");
     for odd in [
@@ -204,7 +194,8 @@ fn operands_are_copied() {
             .replace("36]", "35]"),
         COPIED.replace("f32", "f64"),
     ] {
-        let (_, own) = tiled(&odd, [3, 64], form);
+        let odd = tiled(&odd, 3);
+        let own = odd.own_text();
         assert!(!own.contains("heddle_copy_async("), "{own}");
     }
 }
@@ -212,7 +203,8 @@ fn operands_are_copied() {
 /// Without the wait, lanes read what is still to be copied.
 #[test]
 fn copies_are_waited_for() {
-    let (mut case, own) = tiled(COPIED, [2, 64], tile([32, 32], [4, 4]));
+    let mut case = tiled(COPIED, 2);
+    let own = case.own_text();
     assert!(own.contains("heddle_copy_wait(0);"), "{own}");
     case.source.text = case.source.text.replace("heddle_copy_wait(0);", "");
     let error = case.error_on("copied", grids(2, 64)[0]);
@@ -271,7 +263,7 @@ fn products_by_tensor_cores() {
             (Some(lanes), Some(rounding)),
         );
         let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
-        let own = &case.source.text[case.source.text.rfind("HEDDLE_PROGRAM(").unwrap_or(0)..];
+        let own = case.own_text();
         let word = format!("heddle_mma_{}(", rounding.name());
         assert!(own.contains(&word), "{what}: {own}");
         let grids = [1, 2, 3].map(|seed| Grid {

@@ -8,7 +8,7 @@
 
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::residents::cell;
-use crate::simulated_sanitized::{build, has_race};
+use crate::simulated_sanitized::{GRID, build, has_race};
 use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
 use heddle_runtime::{Grid, Sanitizer};
@@ -17,14 +17,6 @@ use made::mutants;
 
 #[path = "../../../heddle-schedule/tests/schedule/mutants.rs"]
 mod made;
-
-const GRID: Grid = Grid {
-    blocks: 3,
-    threads: 4,
-    warp: 4,
-    cluster: 1,
-    seed: 0,
-};
 
 /// Programs with branches, loops, recursion, forks, scans, updates, products and rows.
 const BY_HAND: [&str; 8] = [
@@ -41,7 +33,7 @@ const BY_HAND: [&str; 8] = [
 /// Orders of the lanes that are tried.
 const ORDERS: u64 = 12;
 
-/// Of the mutants that do harm, the part in which ThreadSanitizer must find a race.
+/// The part of the mutants that do harm in which ThreadSanitizer must find a race.
 const FOUND: f64 = 0.95;
 
 /// A program and the blocks that it is for.

@@ -1,8 +1,7 @@
 //! Lanes that divide the depth of a product load four places of it at a time, where these are next to each other and begin at a multiple of 16
 //! bytes.
 
-use crate::harness::{Case, drawn};
-use heddle_runtime::Grid;
+use crate::harness::{Case, drawn, grids};
 use heddle_uprogram::program::Lanes;
 
 const LOAD: &str = "heddle_load_quad(&";
@@ -25,21 +24,9 @@ fn case(text: &str, size: i64, lanes: Lanes) -> Case {
 /// It gives what the interpreter gives; the number of loads of four.
 fn loads(text: &str, size: i64, lanes: Lanes) -> usize {
     let case = case(text, size, lanes);
-    let grids = [(32, 1), (64, 2)].map(|(warp, seed)| Grid {
-        blocks: 3,
-        threads: 64,
-        warp,
-        cluster: 1,
-        seed,
-    });
     let what = format!("{text}, {lanes:?}");
-    assert!(case.check_grids(&what, &grids), "{what}");
-    let at = case
-        .source
-        .text
-        .rfind("HEDDLE_PROGRAM(")
-        .expect("a program");
-    case.source.text[at..].matches(LOAD).count()
+    assert!(case.check_grids(&what, &grids(3, 64)), "{what}");
+    case.own_text().matches(LOAD).count()
 }
 
 fn product(depth: usize) -> String {

@@ -3,12 +3,12 @@
 
 use std::cell::Cell;
 
-use crate::harness::{Case, drawn, random};
+use crate::harness::{Case, drawn, grids, random};
 use heddle_gen::Config;
 use heddle_ir::{Datum, Module};
 use heddle_machine::Machine;
+use heddle_runtime::BuildOptions;
 use heddle_runtime::cache::CacheChoice;
-use heddle_runtime::{BuildOptions, Grid};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::Share;
 
@@ -63,17 +63,6 @@ fn on_gpu(
     Case::on_gpu(name, module, inputs, &machine, &schedule)
 }
 
-fn grids(blocks: usize) -> Vec<Grid> {
-    let grid = |(warp, seed)| Grid {
-        blocks: blocks as u32,
-        threads: 64,
-        warp,
-        cluster: 1,
-        seed,
-    };
-    [(32, 1), (64, 2)].map(grid).to_vec()
-}
-
 fn quick() -> BuildOptions {
     BuildOptions {
         cache: CacheChoice::Off,
@@ -95,7 +84,7 @@ fn a_decoder() {
         let case = on_gpu("decoder", module.clone(), &inputs, blocks, &every);
         let case = case.expect("it is compiled");
         assert_eq!(every.take() > 0, blocks > 1, "{}", case.source.text);
-        assert!(case.check_grids("decoder", &grids(blocks)));
+        assert!(case.check_grids("decoder", &grids(blocks as u32, 64)));
     }
 }
 
@@ -118,7 +107,7 @@ fn random_programs() {
     random::check_all(seeds, make, |seed, case| {
         let name = format!("seed {seed}");
         match seed % 4 {
-            0 => assert!(case.check_grids(&name, &grids(3)), "{name}"),
+            0 => assert!(case.check_grids(&name, &grids(3, 64)), "{name}"),
             _ => case.check(&name, &quick(), &[1, 2, 5]),
         }
     });

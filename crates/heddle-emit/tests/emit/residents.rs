@@ -1,8 +1,8 @@
 //! Resident operands: blocks read copies in shared memory, and give what the interpreter gives.
 
-use crate::harness::{Case, drawn};
+use crate::harness::{Case, drawn, grids};
 use heddle_machine::Machine;
-use heddle_runtime::{Fault, Grid, RunError};
+use heddle_runtime::{Fault, RunError};
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Lanes, OperatorId};
 
@@ -55,17 +55,6 @@ fn case(name: &str, text: &str, blocks: usize, lanes: Option<Lanes>) -> Case {
     case.unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-fn grids(blocks: usize) -> Vec<Grid> {
-    let grid = |(warp, seed)| Grid {
-        blocks: blocks as u32,
-        threads: 64,
-        warp,
-        cluster: 1,
-        seed,
-    };
-    [(32, 1), (64, 2)].map(grid).to_vec()
-}
-
 /// Columns that no number of blocks divides, fewer columns than blocks, and one column.
 #[test]
 fn shares_of_any_size() {
@@ -90,7 +79,7 @@ fn shares_of_any_size() {
         ] {
             let name = format!("{rows} rows of {width} on {blocks} blocks, {lanes:?}");
             let case = case(&name, &cell(rows, width), blocks, Some(lanes));
-            assert!(case.check_grids(&name, &grids(blocks)), "{name}");
+            assert!(case.check_grids(&name, &grids(blocks as u32, 64)), "{name}");
         }
     }
 }
@@ -109,7 +98,7 @@ fn loops_read_copies() {
     assert!(last < first, "{main}");
     let between = &main[last..first];
     assert!(between.contains("HEDDLE_UNIT_SYNC;"), "{main}");
-    assert!(case.check_grids("cell", &grids(3)));
+    assert!(case.check_grids("cell", &grids(3, 64)));
 }
 
 #[test]
@@ -144,7 +133,7 @@ fn arrays_of_unknown_size_have_no_copies() {
 #[test]
 fn another_number_of_blocks_is_refused() {
     let case = case("cell", &cell(1, 33), 3, None);
-    let error = case.error_on("cell", grids(4)[0]);
+    let error = case.error_on("cell", grids(4, 64)[0]);
     let RunError::Program { fault, .. } = error else {
         panic!("{error}");
     };

@@ -15,7 +15,7 @@ use heddle_runtime::{
 use heddle_uprogram::UProgram;
 use heddle_uprogram::program::{Lanes, Tile};
 
-const GRID: Grid = Grid {
+pub const GRID: Grid = Grid {
     blocks: 3,
     threads: 4,
     warp: 4,

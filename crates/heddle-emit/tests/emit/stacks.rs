@@ -1,7 +1,6 @@
 //! The stack of calls on a GPU: its first levels are in shared memory, the deeper ones in global memory, and one lane writes it.
 
-use crate::harness::{Case, drawn};
-use heddle_runtime::Grid;
+use crate::harness::{Case, drawn, grids};
 
 /// Calls one within another, each of which keeps an array, a number and a truth value.
 fn calls(depth: usize) -> String {
@@ -58,14 +57,7 @@ fn calls_of_any_depth() {
         2 * levels,
     ] {
         let name = format!("{depth} deep");
-        let grids = [(32, 1), (64, 2)].map(|(warp, seed)| Grid {
-            blocks: 3,
-            threads: 64,
-            warp,
-            cluster: 1,
-            seed,
-        });
-        assert!(case(depth, 3).check_grids(&name, &grids), "{name}");
+        assert!(case(depth, 3).check_grids(&name, &grids(3, 64)), "{name}");
     }
 }
 

@@ -380,22 +380,9 @@ impl Case {
 
     /// The same; how often each run was launched again, or `None` if one is refused.
     pub fn stops_on(&self, name: &str, grids: &[Grid]) -> Option<Vec<Stops>> {
-        let options = BuildOptions {
-            language: Language::Simulated,
-            cache: CacheChoice::Off,
-            ..Default::default()
-        };
-        let text = &self.source.text;
-        let built = Program::build(&self.source, &options);
-        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
-        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        let launch = self.simulation(name);
         let stops = grids.iter().map(|&grid| {
-            let options = SessionOptions {
-                poison: true,
-                grid: Some(grid),
-                ..Default::default()
-            };
-            let mut session = Session::new(built.clone(), pool.clone(), options);
+            let mut session = launch(grid);
             let agrees = self.agrees(&mut session, usize::MAX, &format!("{name}, {grid:?}"));
             agrees.then(|| session.stops())
         });
@@ -404,21 +391,9 @@ impl Case {
 
     /// Does a launch of one of these grids fail or give something else?
     pub fn is_wrong_on(&self, name: &str, grids: &[Grid]) -> bool {
-        let options = BuildOptions {
-            language: Language::Simulated,
-            cache: CacheChoice::Off,
-            ..Default::default()
-        };
-        let built = Program::build(&self.source, &options);
-        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));
-        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        let launch = self.simulation(name);
         grids.iter().any(|&grid| {
-            let options = SessionOptions {
-                poison: true,
-                grid: Some(grid),
-                ..Default::default()
-            };
-            let mut session = Session::new(built.clone(), pool.clone(), options);
+            let mut session = launch(grid);
             let Ok(outputs) = session.run(&self.inputs(), &self.sizes, &limits(usize::MAX)) else {
                 return true;
             };
@@ -432,21 +407,36 @@ impl Case {
 
     /// The error of a launch of this grid.
     pub fn error_on(&self, name: &str, grid: Grid) -> RunError {
+        let mut session = self.simulation(name)(grid);
+        let outputs = session.run(&self.inputs(), &self.sizes, &RunOptions::default());
+        outputs.err().unwrap_or_else(|| panic!("{name} runs"))
+    }
+
+    /// Builds the program for the simulator; sessions that launch grids of it, on poisoned memory.
+    fn simulation(&self, name: &str) -> impl Fn(Grid) -> Session {
         let options = BuildOptions {
             language: Language::Simulated,
             cache: CacheChoice::Off,
             ..Default::default()
         };
+        let text = &self.source.text;
         let built = Program::build(&self.source, &options);
-        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}")));
+        let built = Arc::new(built.unwrap_or_else(|e| panic!("{name}: {e}\n{text}")));
         let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
-        let options = SessionOptions {
-            grid: Some(grid),
-            ..Default::default()
-        };
-        let mut session = Session::new(built, pool, options);
-        let outputs = session.run(&self.inputs(), &self.sizes, &RunOptions::default());
-        outputs.err().unwrap_or_else(|| panic!("{name} runs"))
+        move |grid| {
+            let options = SessionOptions {
+                poison: true,
+                grid: Some(grid),
+                ..Default::default()
+            };
+            Session::new(built.clone(), pool.clone(), options)
+        }
+    }
+
+    /// The program's part of the text, behind the prelude.
+    pub fn own_text(&self) -> &str {
+        let text = &self.source.text;
+        &text[text.rfind("HEDDLE_PROGRAM(").expect("a program")..]
     }
 
     /// Runs the program and compares its outputs. `false` if the launch is refused.
@@ -509,7 +499,7 @@ impl Case {
         }
     }
 
-    /// What is wrong with an output.
+    /// The first thing that is wrong with an output.
     fn difference(&self, i: usize, dims: &[i64], data: &[u8]) -> Option<String> {
         let Datum::Tensor(want) = &self.expected[i] else {
             panic!("only tensors come out")
@@ -523,6 +513,18 @@ impl Case {
         let got = Tensor::new(want.dtype(), want.shape().to_vec(), data.into()).expect("fits");
         difference(&got, want)
     }
+}
+
+/// Launches of these blocks and threads with warps of both kinds, each in an order of its own.
+pub fn grids(blocks: u32, threads: u32) -> Vec<Grid> {
+    let grid = |(warp, seed)| Grid {
+        blocks,
+        threads,
+        warp,
+        cluster: 1,
+        seed,
+    };
+    [(32, 1), (64, 2)].map(grid).to_vec()
 }
 
 /// Frames for deeper recursion would only have to be poisoned.
