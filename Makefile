@@ -47,7 +47,8 @@ test: setup
 
 test-gpu: setup
 	$(VENV)/bin/python scripts/run_stages.py build onnx-dump corpus-dump models-dump \
-	  gpu-random gpu-mutants gpu-models gpu-corpus gpu-cuda gpu-onnx
+	  gpu-random gpu-mutants gpu-models-1 gpu-models-2 gpu-models-3 gpu-corpus-1 gpu-corpus-2 gpu-corpus-3 \
+	  gpu-thread gpu-address gpu-cuda gpu-onnx
 
 gpu-kit: setup
 	cargo build --release --workspace --bins --example program

@@ -77,11 +77,17 @@ STAGES = {
 }
 # Stages that build the package anew, for another processor and another kind of CPython, and those of `make test-gpu`.
 SIM = "--device sim --verify --timeout 60"
+# Three orders of threads, warps of both kinds, and launches in clusters.
+GRIDS = ((1, "seed=1"), (2, "seed=2,warp=64"), (3, "seed=3,cluster=2"))
+# A grid of threads of the system, in two clusters.
+WATCHED = "blocks=4,threads=8,warp=8,cluster=2"
 NAMED_ONLY = {
     "gpu-random": "env HEDDLE_SIMULATED=500 cargo test --workspace --test emit simulated",
     "gpu-mutants": "env HEDDLE_MUTANTS=all cargo test --workspace --test emit mutants",
-    "gpu-models": f"{HEDDLE} test {MODELS} {SIM}",
-    "gpu-corpus": f"{HEDDLE} test {CORPUS}/cases {SIM} --sim seed=2,warp=64",
+    **{f"gpu-models-{k}": f"{HEDDLE} test {MODELS} {SIM} --sim {grid}" for k, grid in GRIDS},
+    **{f"gpu-corpus-{k}": f"{HEDDLE} test {CORPUS}/cases {SIM} --sim {grid}" for k, grid in GRIDS},
+    "gpu-thread": f"{HEDDLE} test {SAMPLE} --device sim --sanitize thread --sim {WATCHED}",
+    "gpu-address": f"{HEDDLE} test {SAMPLE} --device sim --sanitize address --sim {WATCHED}",
     "gpu-cuda": f"{QUICK} {FAKE} {HEDDLE} test {CORPUS}/cases --device cuda --verify --timeout 60",
     "gpu-onnx": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt {SIM} --sim blocks=3,seed=3",
     "wheel-aarch64": f"{PYTHON} scripts/check_aarch64.py target/aarch64",

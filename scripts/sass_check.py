@@ -4,7 +4,8 @@ usage: python sass_check.py HEDDLE OUT
 Checks of hot loops and syncs, each by the instructions of one function:
 - a recurrent step loads weights from shared memory, and its state, 16 bytes at a time;
 - products by tiles load 16 bytes at a time from shared memory, and with `--precision` use the tensor cores;
-- a barrier of all blocks has one fence;
+- a barrier of all blocks has one fence, and one of a cluster is the hardware's, with one;
+- what a kernel writes is not read by way of the read-only cache;
 - code and the time to compile it do not grow with trip counts or the depth of recursion."""
 import re
 import subprocess
@@ -25,6 +26,13 @@ CELL = """fn @main(%x: f32[1,256], %w: f32[256,1024]) -> (%y: f32[1,256]) {
 """
 PRODUCT = """fn @main(%a: f32[1024,1024], %b: f32[1024,1024]) -> (%y: f32[1024,1024]) {
   return dot(%a, %b)
+}
+"""
+CLUSTER = """fn @main(%x: f32[1,128], %w: f32[128,128]) -> (%y: f32[1,128]) {
+  %y = loop %i trip 40 carry (%h: f32[1,128] = %x) {
+    continue carry tanh(mul(dot(%h, %w), 0.1))
+  }
+  return %y
 }
 """
 RECURSION = """fn @main(%x: f32[64], %w: f32[64,64]) -> (%y: f32[64]) {
@@ -112,6 +120,25 @@ def fences(make) -> str:
     return "a barrier has one"
 
 
+def clusters(make) -> str:
+    code = make("cluster", CLUSTER).of("heddle_unit_main")
+    found = [counts(code, what) for what in ("UCGABAR_ARV", "UCGABAR_WAIT", "MEMBAR")]
+    if found != [1, 1, 1]:
+        raise ValueError("{} arrivals, {} waits and {} fences for one barrier of a cluster".format(*found))
+    return "a barrier is an arrival and a wait of the hardware's, with one fence"
+
+
+def read_only(make) -> str:
+    """Another block may have written what this one read before: loads through the read-only cache need not see that."""
+    loads = 0
+    for name, text in (("cell", CELL.replace("TRIPS", "100")), ("cluster", CLUSTER), ("product", PRODUCT)):
+        code = "\n".join(make(name, text).functions.values())
+        loads += counts(code, r"LDG\.")
+        if found := re.findall(r"LDG\.\S*CONSTANT\S*", code):
+            raise ValueError(f"{name} has {found}")
+    return f"none of {loads} loads"
+
+
 def sizes(make) -> str:
     said = []
     for what, text, word, numbers in (("trips", CELL, "TRIPS", (100, 1_000_000)), ("calls", RECURSION, "DEPTH", (1_000, 5_000))):
@@ -131,7 +158,7 @@ def main(heddle: str, out: str) -> int:
         return Program(nvrtc, heddle, folder, *args)
 
     failed = 0
-    checks = (recurrent_steps, tiles, tensor_cores, fences, sizes)
+    checks = (recurrent_steps, tiles, tensor_cores, fences, clusters, read_only, sizes)
     for check in checks:
         try:
             good, said = True, check(make)
