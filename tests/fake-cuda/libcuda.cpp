@@ -111,6 +111,18 @@ struct Simulation {
   char text[512];
 };
 
+/* `CUlaunchAttribute` and `CUlaunchConfig`. */
+struct LaunchAttribute {
+  int id, pad;
+  alignas(8) unsigned value[16];
+};
+struct LaunchConfig {
+  unsigned blocks[3], threads[3], shared;
+  void *stream;
+  const LaunchAttribute *attributes;
+  unsigned count;
+};
+
 struct Module {
   void *library;
   std::vector<Address> globals;
@@ -121,6 +133,7 @@ struct Kernel {
   size_t env_bytes;
   /* Dynamic shared memory of a block: the bytes of the program's array, and the most that a launch may give. */
   size_t resident_bytes, allowed;
+  uint32_t cluster;
 };
 
 /* The most without cuFuncSetAttribute. */
@@ -184,7 +197,7 @@ void mistake(const char *function, const std::string &what) {
 }
 
 void read_settings() {
-  driver.settings = {{"devices", 1}, {"driver", 12040}, {"arch", 90}, {"sms", 4}, {"blocks", 2}, {"threads", 64}, {"shared", 227 << 10}, {"warp", 32},
+  driver.settings = {{"devices", 1}, {"driver", 12040}, {"arch", 90}, {"sms", 4}, {"blocks", 2}, {"clusters", 1024}, {"threads", 64}, {"shared", 227 << 10}, {"warp", 32},
                      {"seed", 1}, {"memory", (uint64_t)8 << 30}, {"cooperative", 1}, {"mapping", 1}};
   const char *given = getenv("HEDDLE_FAKE_CUDA");
   std::string text = given ? given : "";
@@ -544,7 +557,8 @@ API int cuModuleGetFunction(void **kernel, void *handle, const char *name) {
   if (strcmp(name, "heddle_run") || !bytes || !run) return NOT_FOUND;
   auto *resident = (const int64_t *)dlsym(module->library, "heddle_resident_bytes");
   size_t resident_bytes = resident ? (size_t)*resident : 0;
-  driver.kernels.emplace_back(new Kernel{(decltype(Kernel::run))run, (size_t)*bytes, resident_bytes, USUAL_SHARED});
+  auto *cluster = (const int64_t *)dlsym(module->library, "heddle_cluster_blocks");
+  driver.kernels.emplace_back(new Kernel{(decltype(Kernel::run))run, (size_t)*bytes, resident_bytes, USUAL_SHARED, cluster ? (uint32_t)*cluster : 1});
   *kernel = driver.kernels.back().get();
   return OK;
 }
@@ -832,12 +846,47 @@ API int cuMemUnmap(Address address, size_t bytes) {
   return OK;
 }
 
-API int cuLaunchCooperativeKernel(void *handle, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
-                                  unsigned shared, void *stream_handle, void **arguments) {
+/* What a launch is asked for: false if it is none of ours. */
+static bool is_shape(const char *function, const LaunchConfig *config, const Kernel *kernel, uint32_t *cluster) {
+  bool cooperative = false;
+  *cluster = 1;
+  for (unsigned i = 0; i < config->count; i++) {
+    const LaunchAttribute &attribute = config->attributes[i];
+    if (attribute.id == 2) cooperative = attribute.value[0] != 0;
+    if (attribute.id == 4 && attribute.value[1] == 1 && attribute.value[2] == 1) *cluster = attribute.value[0];
+  }
+  const unsigned *blocks = config->blocks, *threads = config->threads;
+  if (!cooperative || blocks[1] != 1 || blocks[2] != 1 || threads[1] != 1 || threads[2] != 1 || !blocks[0] || !threads[0]) {
+    mistake(function, "its shape");
+    return false;
+  }
+  if (*cluster != kernel->cluster) {
+    mistake(function, "other clusters than its kernel needs");
+    return false;
+  }
+  return *cluster >= 1 && *cluster <= 8 && blocks[0] % *cluster == 0;
+}
+
+/* Clusters that fit at once, of so many blocks. */
+static unsigned fitting(uint32_t cluster) {
+  return (unsigned)std::min(setting("sms") * setting("blocks") / cluster, setting("clusters"));
+}
+
+API int cuOccupancyMaxActiveClusters(int *clusters, void *handle, const LaunchConfig *config) {
   ENTER(true);
-  Stream *stream = known(function, stream_handle);
+  uint32_t cluster;
+  if (!is_shape(function, config, (Kernel *)handle, &cluster)) return INVALID_VALUE;
+  bool fits = config->threads[0] <= setting("threads") && config->shared <= setting("shared");
+  *clusters = fits ? (int)fitting(cluster) : 0;
+  return OK;
+}
+
+API int cuLaunchKernelEx(const LaunchConfig *config, void *handle, void **arguments, void **) {
+  ENTER(true);
+  Stream *stream = known(function, config->stream);
   auto *kernel = (Kernel *)handle;
-  if (!stream || y != 1 || z != 1 || ty != 1 || tz != 1 || !blocks || !threads) {
+  uint32_t cluster, blocks = config->blocks[0], threads = config->threads[0], shared = config->shared;
+  if (!stream || !is_shape(function, config, kernel, &cluster)) {
     mistake(function, "its shape or its stream");
     return INVALID_VALUE;
   }
@@ -851,10 +900,11 @@ API int cuLaunchCooperativeKernel(void *handle, unsigned blocks, unsigned y, uns
   }
   if (threads > setting("threads")) return OUT_OF_RESOURCES;
   if (blocks > setting("sms") * setting("blocks")) return TOO_MANY_BLOCKS;
+  if (cluster > 1 && blocks / cluster > fitting(cluster)) return TOO_MANY_BLOCKS;
   auto *env = (const uint8_t *)arguments[0];
   std::vector<uint8_t> copy(env, env + kernel->env_bytes);
   Simulation simulation = {};
-  simulation.blocks = blocks, simulation.threads = threads;
+  simulation.blocks = blocks, simulation.threads = threads, simulation.cluster = cluster;
   simulation.warp = (uint32_t)setting("warp"), simulation.seed = setting("seed");
   /* A GPU knows no livelock. */
   simulation.patient = 1;

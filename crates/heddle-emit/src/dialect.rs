@@ -30,6 +30,8 @@ pub struct Dialect {
     pub team_sync: &'static str,
     /// A statement: waits until the units from number `from` to before `to` have signalled this `epoch`.
     pub wait_for: &'static str,
+    /// A statement: barrier of the units of this cluster; empty where launches have none.
+    pub cluster_sync: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
     /// A line before a loop that the target's compiler would write out as often as its constant trip count says; empty: none.
@@ -97,6 +99,7 @@ pub const C: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "for (int32_t u = from; u < to; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
+    cluster_sync: "",
     unit_sync: "",
     looks_up: false,
     rolled: "",
@@ -123,6 +126,7 @@ pub const CUDA: Dialect = Dialect {
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "HEDDLE_TRY(heddle_wait_for(env, from, to, epoch));",
+    cluster_sync: "HEDDLE_CLUSTER_SYNC;",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     looks_up: true,
     rolled: "HEDDLE_ROLLED",

@@ -6,7 +6,8 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Team, Units,
+    Buffer, BufferKind, Cluster, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Team,
+    Units,
 };
 use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
@@ -117,6 +118,7 @@ fn write_as(program: &UProgram, layout: &Layout, dialect: &Dialect, control: Con
     contract::write_kernels(&mut w.text, program, dialect);
     if control == Control::Units {
         w.array_of_residents();
+        w.units_of_clusters();
     }
     let functions = w.functions.write(&mut w.text);
     w.operators = functions.iter().map(|(at, id)| (*at, id.index())).collect();
@@ -228,6 +230,7 @@ impl Writer<'_> {
                 .line("uint32_t phase = 0; /* operators in pieces so far */");
         }
         if self.control == Control::Units {
+            self.check_units();
             self.copy_residents();
         }
         self.join();
@@ -238,6 +241,39 @@ impl Writer<'_> {
         self.procedures();
         self.leaves_and_resumes();
         self.text.line("}");
+    }
+
+    /// The units of each cluster of a launch, if a barrier of one needs them.
+    fn units_of_clusters(&mut self) {
+        if let Some(Cluster { units, .. }) = self.program.cluster() {
+            for line in [
+                "".to_owned(),
+                "/* Blocks of each cluster of a launch. */".into(),
+                format!("HEDDLE_SYMBOL int64_t heddle_cluster_blocks = {units};"),
+            ] {
+                self.text.line(line);
+            }
+        }
+    }
+
+    /// Ends a launch of other units than those that copies and clusters are planned for.
+    fn check_units(&mut self) {
+        let residents = self.residents();
+        let planned = residents
+            .first()
+            .map(|(id, resident, _)| (id.index(), resident.units));
+        let clusters = self.program.cluster().map(Cluster::all_units);
+        let (site, units) = match (planned, clusters) {
+            (Some(planned), _) => planned,
+            (None, Some(units)) => {
+                let first = self.program.running().first().map_or(0, |id| id.index());
+                (first, units)
+            }
+            (None, None) => return,
+        };
+        self.text.line(format!(
+            "if (workers != {units}) return heddle_fail(env, HEDDLE_UNITS, {site}, workers, {units});"
+        ));
     }
 
     /// True if some operator's share is in pieces.
@@ -574,6 +610,7 @@ impl Writer<'_> {
                 return self.text.line(self.dialect.team_sync);
             }
             Sync::Near(of) => return self.near(of),
+            Sync::Cluster(Cluster { team, .. }) => return self.cluster(team),
             Sync::ALL => return self.text.line(self.dialect.sync),
             // Written with its loop.
             Sync::Resize => return,
@@ -602,6 +639,16 @@ impl Writer<'_> {
                 self.wait_for(&waits, &from, &to);
             }
         }
+    }
+
+    /// The barrier of the units of a cluster; where the program runs in one, that of all.
+    fn cluster(&mut self, team: Team) {
+        let meet = self.dialect.cluster_sync;
+        self.text
+            .line(match team.of == 1 || self.loop_team == Some(team) {
+                true => meet.to_owned(),
+                false => format!("if ({}) {meet}", self.is_in(team)),
+            });
     }
 
     /// A synchronisation of neighbouring teams: all units signal.

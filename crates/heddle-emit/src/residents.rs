@@ -120,7 +120,7 @@ impl OperatorWriter<'_> {
 
 impl Writer<'_> {
     /// The operators with a resident operand, those of a team together.
-    fn residents(&self) -> Vec<(OperatorId, Resident, ResidentPart)> {
+    pub(crate) fn residents(&self) -> Vec<(OperatorId, Resident, ResidentPart)> {
         let mut found = vec![];
         for id in self.program.running() {
             let op = &self.program.operators[id];
@@ -156,13 +156,9 @@ impl Writer<'_> {
     /// Copies all resident operands, at the beginning of each launch.
     pub(crate) fn copy_residents(&mut self) {
         let all = self.residents();
-        let Some((first, Resident { units, .. }, _)) = all.first() else {
+        if all.is_empty() {
             return;
-        };
-        let site = first.index();
-        self.text.line(format!(
-            "if (workers != {units}) return heddle_fail(env, HEDDLE_UNITS, {site}, workers, {units});"
-        ));
+        }
         let mut team = None;
         for (id, ..) in all {
             self.turn_to(&mut team, self.program.operators[id].team);

@@ -24,13 +24,13 @@ pub(crate) fn team_counts(program: &UProgram) -> BTreeSet<u32> {
 
 /// The number of teams in which a statement names one.
 fn team_count(program: &UProgram, stmt: &Stmt) -> Option<u32> {
-    let team = |units: &Units| match units {
+    let team = |units: Units| match units {
         Units::Team(team) => Some(team.of),
         _ => None,
     };
     match stmt {
         Stmt::Run(id) => program.operators[*id].team.map(|team| team.of),
-        Stmt::Sync(Sync::Wait { from, to }) => team(from).or(team(to)),
+        Stmt::Sync(sync) => sync.ends().and_then(|(from, to)| team(from).or(team(to))),
         _ => None,
     }
 }
@@ -69,6 +69,7 @@ impl SkippedLoop {
                     }
                 }
                 Stmt::Sync(Sync::Unit) | Stmt::Check { .. } => {}
+                Stmt::Sync(Sync::Cluster(cluster)) if cluster.team == team => {}
                 Stmt::Sync(Sync::Wait { from, to }) if (*from, *to) == (own, own) => {
                     skipped.waits += 1;
                 }

@@ -134,7 +134,7 @@ fn a_kernel_that_left_is_told_where() {
         }
         return;
     };
-    assert_eq!(log["cuLaunchCooperativeKernel"], 2 * (2 + 1), "{log:?}");
+    assert_eq!(log["cuLaunchKernelEx"], 2 * (2 + 1), "{log:?}");
 }
 
 #[test]

@@ -100,6 +100,7 @@ impl Processor {
             pieces: Some(self.pieces()),
             start_ns: 5.0,
             kernels: vector_kernels(self.vector_bytes),
+            cluster: None,
             limits: Limits {
                 registers: if self.vector_bytes == 32 { 16 } else { 32 },
                 on_chip_bytes: self.l2_bytes,
@@ -222,6 +223,7 @@ const SYNCS: Syncs = Syncs {
         group_ns: 50.0,
     },
     one_to_one_ns: 100.0,
+    cluster_ns: None,
     resize_ns: Some(10.0),
 };
 

@@ -59,6 +59,8 @@ pub struct Machine {
     pub start_ns: f64,
     /// Kernel families for contractions, each with its tile and operand layouts.
     pub kernels: Vec<Kernel>,
+    /// Units of each cluster of a launch, which have a barrier of their own; `None`: launches have no clusters.
+    pub cluster: Option<usize>,
     /// Hard limits of a unit and of a launch.
     pub limits: Limits,
     /// The processor that launches programs on this machine.
@@ -117,9 +119,27 @@ impl Machine {
         if let Some(exchange) = &mut self.exchange {
             exchange.warp = exchange.warp.min(whole_power(lanes));
         }
+        self.cluster = None;
         self.limits.resident_units = self.limits.resident_units.max(units);
         self.limits.lanes = self.limits.lanes.max(lanes);
         self
+    }
+
+    /// The same machine with launches in clusters of so many units, without the units of an incomplete one; `None` if it has no such clusters.
+    pub fn in_clusters(self, units: usize) -> Option<Self> {
+        self.syncs.cluster_ns?;
+        if units < 2 || units > self.units() {
+            return None;
+        }
+        let (all, lanes) = (self.units() / units * units, self.lanes());
+        let mut clustered = self.with_grid(all, lanes);
+        clustered.cluster = Some(units);
+        Some(clustered)
+    }
+
+    /// The number of clusters of a launch, and the units of each.
+    pub fn clusters(&self) -> Option<(usize, usize)> {
+        self.cluster.map(|units| (self.units() / units, units))
     }
 
     /// The same machine with warps of so many lanes, of which a power of two that divides them exchange values.

@@ -50,6 +50,8 @@ pub struct Syncs {
     pub all_to_one: Cost,
     /// One unit waits for one. Nanoseconds.
     pub one_to_one_ns: f64,
+    /// All units of a cluster wait for each other by the device's own barrier; `None` where there are no clusters. Nanoseconds.
+    pub cluster_ns: Option<f64>,
     /// A point at which the number of units may change and does not; `None` where it is fixed for a launch. Nanoseconds.
     pub resize_ns: Option<f64>,
 }
@@ -74,6 +76,7 @@ impl Syncs {
             one_to_all: self.one_to_all.scaled(by),
             all_to_one: self.all_to_one.scaled(by),
             one_to_one_ns: self.one_to_one_ns * by,
+            cluster_ns: self.cluster_ns.map(|ns| ns * by),
             resize_ns: self.resize_ns,
         }
     }

@@ -165,6 +165,7 @@ fn h200_has_the_figures_of_its_file() {
     let table = [
         ("block_barrier_ns", syncs.lanes_ns.unwrap()),
         ("grid_barrier_ns", machine.barrier_ns(units)),
+        ("cluster_barrier_8_ns", syncs.cluster_ns.unwrap()),
         ("wait_one_to_one_ns", syncs.one_to_one_ns),
         ("wait_one_to_all_ns", machine.one_to_all_ns(units)),
         ("wait_all_to_one_ns", machine.all_to_one_ns(units)),
@@ -194,5 +195,25 @@ fn h200_has_the_figures_of_its_file() {
             figure["source"].is_string(),
             "{name} says not where it comes from"
         );
+    }
+}
+
+#[test]
+fn launches_in_clusters_have_whole_ones() {
+    let clustered = Machine::h200().in_clusters(8).unwrap();
+    assert_eq!(
+        (clustered.units(), clustered.clusters()),
+        (128, Some((16, 8)))
+    );
+    let one = Machine::h200().with_grid(8, 256).in_clusters(8).unwrap();
+    assert_eq!(one.clusters(), Some((1, 8)));
+    assert_eq!(clustered.with_grid(8, 256).clusters(), None);
+    for (machine, units) in [
+        (Machine::h200(), 1),
+        (Machine::h200().with_grid(4, 64), 8),
+        (Machine::mi300x(), 8),
+        (Machine::reference_host(16), 8),
+    ] {
+        assert_eq!(machine.in_clusters(units), None);
     }
 }

@@ -107,7 +107,7 @@ struct Block {
 };
 
 struct Cluster {
-  uint32_t come;
+  uint32_t come, done;
 };
 
 struct Grid {
@@ -310,24 +310,31 @@ static int32_t all(bool holds, int line = __builtin_LINE(), const char *function
   abort();
 }
 
-/* Barrier of all lanes of the cluster's blocks. */
+/* Ends the barrier of a cluster if all of its lanes that run have come to it. */
+static void meet_in_cluster(uint32_t number) {
+  Cluster &cluster = grid->clusters[number];
+  uint32_t lanes = grid->cluster * grid->threads, first = number * lanes;
+  if (!cluster.come || cluster.come + cluster.done < lanes) return;
+  const Fiber *one = nullptr;
+  for (uint32_t i = first; i < first + lanes; i++) {
+    const Fiber &fiber = grid->fibers[i];
+    if (fiber.state != CLUSTER) continue;
+    if (!one) one = &fiber;
+    if (!same_place(fiber.place, one->place)) return find(DIVERGENCE, fiber, "lanes of a cluster meet at different barriers");
+  }
+  cluster.come = 0;
+  release(first, lanes, CLUSTER, 0, 0);
+}
+
+/* Barrier of all lanes of the cluster's blocks, but for those that have ended. */
 static void cluster_sync(int line, const char *function) {
   Fiber *fiber = self;
   fiber->place = {line, fiber->call, function};
-  uint32_t number = fiber->block / grid->cluster, lanes = grid->cluster * grid->threads;
-  if (++grid->clusters[number].come == lanes) {
-    for (uint32_t i = number * lanes; i < (number + 1) * lanes; i++)
-      if (!same_place(grid->fibers[i].place, fiber->place)) {
-        fiber->state = CLUSTER;
-        find(DIVERGENCE, grid->fibers[i], "lanes of a cluster meet at different barriers");
-        leave(CLUSTER);
-      }
-    grid->clusters[number].come = 0;
-    release(number * lanes, lanes, CLUSTER, 0, 0);
-    leave(READY);
-  } else {
-    leave(CLUSTER);
-  }
+  fiber->state = CLUSTER;
+  uint32_t number = fiber->block / grid->cluster;
+  grid->clusters[number].come++;
+  meet_in_cluster(number);
+  leave(fiber->state);
 }
 
 /* An array that a block shares, known by its declaration's key. Nothing is in it. */
@@ -531,6 +538,10 @@ static void run_fiber() {
   grid->body(grid->argument);
   self->has_stored = true;
   grid->states[self->block].done++;
+  self->state = DONE;
+  uint32_t cluster = self->block / grid->cluster;
+  grid->clusters[cluster].done++;
+  meet_in_cluster(cluster);
   grid->left--;
   /* Copies that nobody waits for are not written. */
   grid->states[self->block].copies -= self->copies;

@@ -3,7 +3,7 @@
  *
  *     program REQUEST ANSWER
  *
- * Both files are those of driver.c, which the request ends with two words more: threads of a block, lanes of a warp. The workers are
+ * Both files are those of driver.c, which the request ends with three words more: threads of a block, lanes of a warp, blocks of a cluster. The workers are
  * the blocks. A launch that lacks memory of a segment is followed by one that goes on where it left, as in a session.
  *
  * All memory is allocated to the byte, so that accesses beyond the end are found. Threads begin in order, block by block, so that the
@@ -75,6 +75,7 @@ static void *work(void *argument) {
   const Task *task = (const Task *)argument;
   heddle_sim::self = {task->block, task->lane, 0};
   heddle_block_main(task->env, (int32_t)task->block, heddle_blocks);
+  heddle_sim::cluster().leave(heddle_sim::cluster_lanes());
   return nullptr;
 }
 
@@ -83,6 +84,7 @@ static void launch(const heddle_env &env) {
   heddle_sim::Grid &grid = heddle_sim::grid;
   uint32_t all = grid.blocks * grid.threads, warps = (grid.threads + grid.warp - 1) / grid.warp;
   grid.states = new heddle_sim::Block[grid.blocks];
+  grid.clusters = new heddle_sim::Barrier[grid.blocks];
   for (uint32_t b = 0; b < grid.blocks; b++) grid.states[b].warps = new heddle_sim::Warp[warps];
   pthread_attr_t small;
   pthread_attr_init(&small);
@@ -99,6 +101,7 @@ static void launch(const heddle_env &env) {
     delete[] grid.states[b].warps;
   }
   delete[] grid.states;
+  delete[] grid.clusters;
   free(tasks), free(threads);
 }
 
@@ -150,8 +153,9 @@ static void run(char **files) {
   env.committed = allocate<int64_t>(segments * 8);
   env.slots = slots, env.slot_bits = SLOT_BITS;
   env.units = allocate<heddle_unit>(blocks * (int64_t)sizeof(heddle_unit));
-  heddle_sim::grid = {(uint32_t)blocks, (uint32_t)get(), 0, nullptr};
+  heddle_sim::grid = {(uint32_t)blocks, (uint32_t)get(), 0, 0, nullptr, nullptr};
   heddle_sim::grid.warp = (uint32_t)get();
+  heddle_sim::grid.cluster = (uint32_t)get();
 
   for (int64_t run = 0; run < runs; run++) {
     env.scratch = allocate<uint8_t>(scratch);

@@ -29,12 +29,27 @@ struct Barrier {
   uint64_t times = 0;
   int32_t vote = 0, all = 0;
 
+  /* Lanes that will come to no meeting any more. */
+  uint32_t gone = 0;
+
+  void end() {
+    all = vote, vote = 0, come = 0, times++;
+    pthread_cond_broadcast(&changed);
+  }
+
+  /* A lane ends, and the others wait for it no more. */
+  void leave(uint32_t lanes) {
+    pthread_mutex_lock(&lock);
+    gone++;
+    if (come > 0 && come + gone == lanes) end();
+    pthread_mutex_unlock(&lock);
+  }
+
   int32_t meet(uint32_t lanes, int32_t value) {
     pthread_mutex_lock(&lock);
     vote |= value;
-    if (++come == lanes) {
-      all = vote, vote = 0, come = 0, times++;
-      pthread_cond_broadcast(&changed);
+    if (++come + gone == lanes) {
+      end();
     } else {
       for (uint64_t mine = times; mine == times;) pthread_cond_wait(&changed, &lock);
     }
@@ -60,8 +75,9 @@ struct Block {
 };
 
 struct Grid {
-  uint32_t blocks, threads, warp;
+  uint32_t blocks, threads, warp, cluster;
   Block *states;
+  Barrier *clusters;
 };
 
 struct Lane {
@@ -73,6 +89,10 @@ static Grid grid;
 static thread_local Lane self;
 
 static Block &block() { return grid.states[self.block]; }
+
+/* The barrier of this lane's cluster, and the lanes that meet there. */
+static Barrier &cluster() { return grid.clusters[self.block / grid.cluster]; }
+static uint32_t cluster_lanes() { return grid.cluster * grid.threads; }
 
 /* Lanes of this one's warp. */
 static uint32_t warp_lanes() {
@@ -173,6 +193,7 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define HEDDLE_UNIT_SYNC ((void)heddle_unit_or(0))
 #define heddle_named_sync(id, count)                                                               \
   ((void)heddle_sim::block().named[(id) % heddle_sim::MOST_NAMED].meet((uint32_t)(count), 0))
+#define HEDDLE_CLUSTER_SYNC ((void)heddle_sim::cluster().meet(heddle_sim::cluster_lanes(), 0))
 #define HEDDLE_WARP_SYNC ((void)heddle_sim::count(false))
 #define heddle_warp ((int64_t)heddle_sim::grid.warp)
 #define heddle_warp_any(value) (heddle_sim::count(value) > 0)

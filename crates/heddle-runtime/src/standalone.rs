@@ -133,6 +133,7 @@ impl Standalone {
         let mut text = self.request(&inputs, sizes, grid.blocks as usize, 1, options)?;
         text.put(grid.threads.into());
         text.put(grid.warp.into());
+        text.put(grid.cluster.into());
         let separate = |e: io::Error| RunError::Separate(e.to_string());
         let job = tempfile::tempdir_in(self.folder.path()).map_err(separate)?;
         let (request, answer) = (job.path().join("request"), job.path().join("answer"));

@@ -160,10 +160,23 @@ impl Search<'_> {
         }
     }
 
-    /// Puts each part on a team, in the order in which they stand, if units are enough and that is faster.
+    /// Puts each part on a team, in the order in which they stand, if units are enough and that is faster. Teams are clusters where
+    /// launches have them.
     fn place_on_teams(&mut self, parts: &[Part]) -> bool {
-        let of = parts.len();
-        if self.latency.machine().units() < LEAST_TEAM * of || of > Team::MOST as usize {
+        let clusters = self.latency.machine().clusters();
+        let clusters = clusters
+            .map(|(count, _)| count)
+            .filter(|count| parts.len() <= *count);
+        clusters.is_some_and(|count| self.place_on(parts, count))
+            || self.place_on(parts, parts.len())
+    }
+
+    /// Puts each part on a team of a division into so many.
+    fn place_on(&mut self, parts: &[Part], of: usize) -> bool {
+        if self.budget == 0
+            || self.latency.machine().units() < LEAST_TEAM * of
+            || of > Team::MOST as usize
+        {
             return false;
         }
         let mut ordered: Vec<&Part> = parts.iter().collect();

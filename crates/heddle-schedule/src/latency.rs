@@ -37,6 +37,7 @@ impl Latency for Machine {
         match sync {
             Sync::Unit => self.syncs.lanes_ns.unwrap_or(0.0),
             Sync::Resize => self.syncs.resize_ns.unwrap_or(0.0),
+            Sync::Cluster(_) => self.syncs.cluster_ns.unwrap_or(f64::INFINITY),
             Sync::ALL => self.barrier_ns(units),
             // Each waits for the units of three teams, side by side.
             Sync::Near(of) => {

@@ -19,8 +19,8 @@ use heddle_machine::Machine;
 use crate::{time, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, BufferKind, CallId, Candidate, Grid, Lanes, Local, LocalKind, Operator, OperatorId,
-    Share, Split, Stmt, Sync, Team, UProgram, Units,
+    Body, BufferKind, CallId, Candidate, Cluster, Grid, Lanes, Local, LocalKind, Operator,
+    OperatorId, Share, Split, Stmt, Sync, Team, UProgram, Units,
 };
 
 /// Longer expressions are truncated.
@@ -254,6 +254,10 @@ impl Printer<'_> {
                         Sync::Unit => "wait  lanes of each unit".into(),
                         Sync::Resize => "resize".into(),
                         Sync::Near(of) => format!("wait  each of {of} teams for its neighbours"),
+                        Sync::Cluster(Cluster { team, units }) => {
+                            let Team { index, of } = team;
+                            format!("wait  cluster {index} of {of}, of {units} units, for itself")
+                        }
                         Sync::Wait { from, to } => {
                             format!("wait  {} for {}", units(*to), units(*from))
                         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_uprogram::live::Names;
-use heddle_uprogram::program::{Buffer, BufferKind, ProcedureId, Stmt, Sync, UProgram};
+use heddle_uprogram::program::{Buffer, BufferKind, ProcedureId, Stmt, UProgram};
 
 /// A live range: numbers of statements in text order.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Walk<'_> {
                 self.block(body, inside, owner);
             }
             match stmt {
-                Stmt::Sync(Sync::ALL) => self.spans.blocks[block].waits.push(first),
+                Stmt::Sync(sync) if sync.is_of_all() => self.spans.blocks[block].waits.push(first),
                 // Live throughout the loop.
                 Stmt::Swap(..) => {
                     let around = self.loop_of(block);

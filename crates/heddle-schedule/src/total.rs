@@ -213,13 +213,11 @@ impl<'p> Walk<'p> {
 
     fn sync(&self, sync: Sync, clocks: &mut [f64]) {
         let (cost, all) = (self.latency.sync(sync), clocks.len());
-        let (from, to) = match sync {
-            Sync::Wait { from, to } => (from, to),
-            Sync::Near(of) => return near(clocks, of, cost),
-            Sync::Unit | Sync::Resize => {
-                clocks.iter_mut().for_each(|c| *c += cost);
-                return;
-            }
+        if let Sync::Near(of) = sync {
+            return near(clocks, of, cost);
+        }
+        let Some((from, to)) = sync.ends() else {
+            return clocks.iter_mut().for_each(|c| *c += cost);
         };
         let signalled = match from {
             Units::All => latest(clocks),

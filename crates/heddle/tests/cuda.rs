@@ -94,7 +94,7 @@ fn arrays_grow_as_the_interpreter_has_them() {
         }
         return;
     };
-    assert_eq!(log["cuLaunchCooperativeKernel"], 2 + 3, "{log:?}");
+    assert_eq!(log["cuLaunchKernelEx"], 2 + 3, "{log:?}");
 }
 
 /// A recurrence whose matrix is read in each of six steps.
@@ -195,7 +195,7 @@ fn growth_takes_one_launch_more() {
         }
         return;
     };
-    assert_eq!(log["cuLaunchCooperativeKernel"], 2 + 1 + 1, "{log:?}");
+    assert_eq!(log["cuLaunchKernelEx"], 2 + 1 + 1, "{log:?}");
     assert_eq!(log["cuMemCreate"], 2, "{log:?}");
 }
 
@@ -223,6 +223,52 @@ fn programs_are_scheduled_for_the_blocks_that_fit() {
     let inputs = program.draw(1, &BTreeMap::new()).unwrap();
     let wanted = outputs(&program.on_interpreter(), &inputs);
     assert_close(&outputs(&program, &inputs), &wanted);
+}
+
+/// So little work that waits of fewer blocks, which are a cluster, take less time than they gain.
+const SMALL: &str = "fn @main(%x: f32[1,128], %w: f32[128,128]) -> (%y: f32[1,128]) {
+  %y = loop %i trip 40 carry (%h: f32[1,128] = %x) {
+    continue carry tanh(mul(dot(%h, %w), 0.1))
+  }
+  return %y
+}
+";
+
+#[test]
+fn a_small_recurrence_runs_in_a_cluster() {
+    let name = "a_small_recurrence_runs_in_a_cluster";
+    let Some(log) = in_child(name, "sms=16,threads=64") else {
+        runs_as_interpreted(SMALL);
+        return;
+    };
+    assert!(log["cuOccupancyMaxActiveClusters"] > 0, "{log:?}");
+}
+
+#[test]
+fn clusters_that_do_not_fit_are_left_out() {
+    let name = "clusters_that_do_not_fit_are_left_out";
+    if in_child(name, "sms=16,threads=64,clusters=0").is_some() {
+        return;
+    }
+    let notes = program(SMALL).report().notes.clone();
+    let [note] = &*notes else {
+        panic!("{notes:?}");
+    };
+    assert!(note.contains("8 blocks of 64 threads"), "{note}");
+    assert!(note.contains("0 of them can be on Fake GPU"), "{note}");
+    assert!(note.ends_with("it is launched without clusters"), "{note}");
+    runs_as_interpreted(SMALL);
+}
+
+/// Devices before sm_90 have no clusters.
+#[test]
+fn older_devices_are_asked_for_no_clusters() {
+    let name = "older_devices_are_asked_for_no_clusters";
+    let Some(log) = in_child(name, "sms=16,threads=64,arch=80") else {
+        runs_as_interpreted(SMALL);
+        return;
+    };
+    assert_eq!(log.get("cuOccupancyMaxActiveClusters"), None, "{log:?}");
 }
 
 #[test]
@@ -254,14 +300,14 @@ fn runs_are_stopped_from_outside() {
         assert_eq!(y, Some(vec![8.0, 16.0, 24.0]));
         return;
     };
-    assert_eq!(log["cuLaunchCooperativeKernel"], 3, "{log:?}");
+    assert_eq!(log["cuLaunchKernelEx"], 3, "{log:?}");
 }
 
 /// A program, its constants and its session are in the context that is lost.
 #[test]
 fn a_run_after_a_fault_begins_with_a_new_context() {
     let name = "a_run_after_a_fault_begins_with_a_new_context";
-    let Some(log) = in_child(name, "fail=cuLaunchCooperativeKernel:2:700") else {
+    let Some(log) = in_child(name, "fail=cuLaunchKernelEx:2:700") else {
         let [first, second] = [LOOP, LARGE].map(program);
         let wanted = outputs(&first, &scalar(90));
         let error = second.run(from(0), &RunOptions::default()).unwrap_err();

@@ -41,10 +41,7 @@ fn runs_in_a_row_copy_their_inputs_once() {
     assert_eq!(on_fake(&s, bench, "").json()["device"], "cuda");
     nothing_is_left(&s);
     let log = log(&s.path("log"));
-    let (launches, copies) = (
-        log["cuLaunchCooperativeKernel"],
-        log["cuMemcpyHtoDAsync_v2"],
-    );
+    let (launches, copies) = (log["cuLaunchKernelEx"], log["cuMemcpyHtoDAsync_v2"]);
     assert!(launches >= 5, "{log:?}");
     // Constants and their addresses, the inputs, the arguments of launches.
     let constants = log["cuMemAlloc_v2"];
@@ -231,7 +228,7 @@ fn @down(%k: i64[]) -> (%n: i64[]) {
 #[test]
 fn a_fault_of_the_device_is_told_with_what_is_known() {
     let s = doubler();
-    on_fake(&s, RUN, "fail=cuLaunchCooperativeKernel:1:719").fails(
+    on_fake(&s, RUN, "fail=cuLaunchKernelEx:1:719").fails(
         70,
         &[
             "a launch of",
@@ -243,7 +240,7 @@ fn a_fault_of_the_device_is_told_with_what_is_known() {
     crate::suite::case(&s, "cases/a", "neg", -1.0);
     crate::suite::case(&s, "cases/b", "exp", 2.7182817);
     let test = "test cases --device cuda -j 1";
-    let done = on_fake(&s, test, "fail=cuLaunchCooperativeKernel:1:700");
+    let done = on_fake(&s, test, "fail=cuLaunchKernelEx:1:700");
     assert_eq!(done.code, 1);
     let text = done.out;
     assert!(

@@ -6,6 +6,7 @@
 //!
 //! `HEDDLE_MUTANTS` says how many of all are run; `all` runs all.
 
+use crate::clusters;
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::residents::cell;
 use crate::simulated_sanitized::{GRID, build, has_race};
@@ -55,6 +56,23 @@ fn cases() -> Vec<(String, Case, Grid)> {
         case.expect("it is compiled"),
         grid,
     ));
+    let grid = Grid {
+        blocks: 4,
+        cluster: 2,
+        ..GRID
+    };
+    let layered = clusters::layered(1, 2, 2, GRID.threads);
+    cases.push(("layers in clusters".into(), layered, grid));
+    for name in ["exchanges", "recursion"] {
+        let text = PROGRAMS.iter().find(|p| p.0 == name).expect("a program").1;
+        let case = clusters::in_one(name, text, 6, GRID.blocks, GRID.threads);
+        let cluster = GRID.blocks;
+        cases.push((
+            format!("{name} in one cluster"),
+            case,
+            Grid { cluster, ..GRID },
+        ));
+    }
     let machine = Machine::h100().with_grid(GRID.blocks as usize, GRID.threads as usize);
     let machine = machine.with_barrier_ns(0.0);
     let (module, inputs) = drawn("cell", &cell(1, 9), 1, 7);

@@ -18,14 +18,15 @@ use heddle_runtime::{
     BuildOptions, Finding, Grid, Language, Pool, PoolOptions, Program, RunError, RunOptions,
     Session, SessionOptions, Source,
 };
+use heddle_uprogram::UProgram;
 
 /// Three orders of threads, with warps of both kinds.
-fn grids(blocks: usize) -> Vec<Grid> {
+fn grids(blocks: usize, cluster: usize) -> Vec<Grid> {
     let grid = |warp, seed| Grid {
         blocks: blocks as u32,
         threads: 64,
         warp,
-        cluster: 1,
+        cluster: cluster as u32,
         seed,
     };
     [(32, 1), (64, 2), (32, 3)]
@@ -45,7 +46,7 @@ fn programs_by_hand() {
         let (module, inputs) = drawn(name, text, size, 1);
         let case = Case::simulated(name, module, &inputs, blocks);
         let case = case.unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(case.check_grids(name, &grids(blocks)), "{name}");
+        assert!(case.check_grids(name, &grids(blocks, 1)), "{name}");
     }
 }
 
@@ -53,6 +54,12 @@ fn programs_by_hand() {
 fn random_programs() {
     let seeds = random::seeds("HEDDLE_SIMULATED", 16);
     let blocks = |seed: u64| 3 + (seed / 2 % 2) as usize;
+    // Some launches have two clusters, or are one.
+    let cluster = |seed: u64| match (blocks(seed), seed / 4 % 3) {
+        (4, 1) => 2,
+        (all, 2) => all,
+        _ => 1,
+    };
     let make = |seed| {
         let (mut module, inputs) = heddle_gen::generate(seed, &Config::default());
         if seed % 2 == 1 {
@@ -64,10 +71,25 @@ fn random_programs() {
             };
             heddle_opt::transform(&mut module, &options, &Machine::h100());
         }
-        Case::simulated(&format!("seed {seed}"), module, &inputs, blocks(seed))
+        let machine = Machine::h100()
+            .with_grid(blocks(seed), 64)
+            .with_barrier_ns(0.0);
+        let machine = match cluster(seed) {
+            1 => machine,
+            blocks => machine.in_clusters(blocks).expect("they fit"),
+        };
+        let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+        Case::on_gpu(
+            &format!("seed {seed}"),
+            module,
+            &inputs,
+            &machine,
+            &schedule,
+        )
     };
     random::check_all(seeds, make, |seed, case| {
-        case.check_grids(&format!("seed {seed}"), &grids(blocks(seed)));
+        let grids = grids(blocks(seed), cluster(seed));
+        case.check_grids(&format!("seed {seed}"), &grids);
     });
 }
 
@@ -125,7 +147,7 @@ fn a_launch_goes_on_within_calls() {
 fn goes_on(name: &str, text: &str, more: RangeInclusive<u32>) {
     let (module, inputs) = drawn(name, text, 1, 1);
     let case = Case::simulated(name, module, &inputs, 3).expect("it is compiled");
-    for stops in case.stops_on(name, &grids(3)).expect("it is launched") {
+    for stops in case.stops_on(name, &grids(3, 1)).expect("it is launched") {
         assert_eq!(stops.anew, 0, "{name}: {stops:?}");
         assert!(more.contains(&stops.resumed), "{name}: {stops:?}");
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clusters;
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::lanes::{COPIED, PRODUCTS, rows};
 use crate::residents::cell;
@@ -178,6 +179,26 @@ fn teams_are_clean() {
     }
     let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
     races(&program, &case, grid, "teams");
+}
+
+/// Blocks of a cluster read what others of it wrote. Without the barrier between them there is a race.
+#[test]
+fn clusters_are_clean() {
+    let grid = Grid {
+        blocks: 4,
+        cluster: 2,
+        ..GRID
+    };
+    let mut case = clusters::layered(1, 2, 2, GRID.threads);
+    let Some(program) = build(&case.source, Sanitizer::Thread) else {
+        return;
+    };
+    agrees(&program, &case, grid, "clusters");
+    let meet = "HEDDLE_CLUSTER_SYNC;";
+    assert!(case.own_text().contains(meet), "{}", case.source.text);
+    case.source.text = case.source.text.replace(meet, "HEDDLE_UNIT_SYNC;");
+    let program = build(&case.source, Sanitizer::Thread).expect("it was built before");
+    races(&program, &case, grid, "clusters");
 }
 
 /// Lanes read what others have copied.

@@ -137,7 +137,7 @@ pub(crate) struct Context {
     pub(super) driver: Arc<Driver>,
     pub(super) number: i32,
     name: String,
-    multiprocessors: usize,
+    pub(super) multiprocessors: usize,
     handle: ContextHandle,
     lost: Arc<AtomicBool>,
     /// The process that it belongs to.
@@ -198,11 +198,11 @@ impl Context {
     }
 
     /// The error of a launch of more blocks than fit, of which a multiprocessor takes so many.
-    pub(super) fn too_many(&self, blocks: usize, threads: usize, each: usize) -> DeviceError {
+    pub(super) fn too_many(&self, blocks: usize, threads: usize, fits: usize) -> DeviceError {
         DeviceError::Resident {
             blocks,
             threads,
-            fits: each * self.multiprocessors,
+            fits,
             device: self.name.clone(),
         }
     }

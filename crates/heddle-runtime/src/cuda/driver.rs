@@ -57,6 +57,77 @@ struct Access {
     flags: c_int,
 }
 
+/// `CUlaunchAttribute`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+struct LaunchAttribute {
+    id: c_int,
+    pad: c_int,
+    /// A union of 64 bytes.
+    value: [c_uint; 16],
+}
+
+impl LaunchAttribute {
+    /// All blocks are there at once, as they wait for each other.
+    const COOPERATIVE: LaunchAttribute = LaunchAttribute::new(2, [1, 0, 0]);
+
+    /// Neighbouring blocks are clusters of so many.
+    const fn clusters(blocks: u32) -> LaunchAttribute {
+        LaunchAttribute::new(4, [blocks, 1, 1])
+    }
+
+    const fn new(id: c_int, [x, y, z]: [c_uint; 3]) -> LaunchAttribute {
+        let mut value = [0; 16];
+        (value[0], value[1], value[2]) = (x, y, z);
+        LaunchAttribute { id, pad: 0, value }
+    }
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct LaunchConfig {
+    blocks: [c_uint; 3],
+    threads: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: Handle,
+    attributes: *const LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) blocks: u32,
+    pub(super) threads: u32,
+    /// Bytes of dynamic shared memory of each block.
+    pub(super) shared_bytes: u32,
+    /// Blocks of each cluster; 1: there are none.
+    pub(super) cluster: u32,
+}
+
+impl Shape {
+    /// As the driver takes it, with attributes that the caller keeps.
+    fn config(self, stream: Handle, attributes: &[LaunchAttribute]) -> LaunchConfig {
+        LaunchConfig {
+            blocks: [self.blocks, 1, 1],
+            threads: [self.threads, 1, 1],
+            shared_bytes: self.shared_bytes,
+            stream,
+            attributes: attributes.as_ptr(),
+            attribute_count: attributes.len() as c_uint,
+        }
+    }
+
+    /// Launches without clusters are left as older devices know them.
+    fn attributes(self) -> Vec<LaunchAttribute> {
+        let clusters = (self.cluster > 1).then(|| LaunchAttribute::clusters(self.cluster));
+        std::iter::once(LaunchAttribute::COOPERATIVE)
+            .chain(clusters)
+            .collect()
+    }
+}
+
 function_table! {
     /// `libcuda`.
     struct Table {
@@ -79,9 +150,8 @@ function_table! {
         module_global = "cuModuleGetGlobal_v2"(*mut u64, *mut usize, Handle, *const c_char),
         function_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int),
         occupancy = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(*mut c_int, Handle, c_int, usize),
-        launch = "cuLaunchCooperativeKernel"(
-            Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void
-        ),
+        clusters = "cuOccupancyMaxActiveClusters"(*mut c_int, Handle, *const LaunchConfig),
+        launch = "cuLaunchKernelEx"(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void),
         stream_create = "cuStreamCreate"(*mut Handle, c_uint),
         stream_destroy = "cuStreamDestroy_v2"(Handle),
         stream_wait = "cuStreamSynchronize"(Handle),
@@ -338,32 +408,34 @@ impl Driver {
             .map(|()| usize::try_from(blocks).unwrap_or(0))
     }
 
-    /// Enqueues a kernel whose blocks wait for each other, each with `shared` bytes of dynamic shared memory.
+    /// Clusters of a kernel that the device can hold at once.
+    pub(super) fn clusters_at_once(&self, kernel: KernelHandle, shape: Shape) -> Result<usize> {
+        let attributes = shape.attributes();
+        let config = shape.config(0, &attributes);
+        let mut clusters = 0;
+        // SAFETY: it writes one number, and reads the shape and its attributes.
+        let status = unsafe { (self.table.clusters)(&mut clusters, kernel.0, &config) };
+        self.check("cuOccupancyMaxActiveClusters", status)
+            .map(|()| usize::try_from(clusters).unwrap_or(0))
+    }
+
+    /// Enqueues a kernel whose blocks wait for each other.
     pub(super) fn launch(
         &self,
         kernel: KernelHandle,
-        (blocks, threads): (u32, u32),
-        shared: u32,
+        shape: Shape,
         stream: StreamHandle,
         env: &Env,
     ) -> Result<()> {
+        let attributes = shape.attributes();
+        let config = shape.config(stream.0, &attributes);
         let mut arguments = [std::ptr::from_ref(env).cast_mut().cast::<c_void>()];
         // SAFETY: the kernel takes one environment, which is copied before the call returns. What it points to is memory of the device.
         let status = unsafe {
-            (self.table.launch)(
-                kernel.0,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                shared,
-                stream.0,
-                arguments.as_mut_ptr(),
-            )
+            let extra = std::ptr::null_mut();
+            (self.table.launch)(&config, kernel.0, arguments.as_mut_ptr(), extra)
         };
-        self.check("cuLaunchCooperativeKernel", status)
+        self.check("cuLaunchKernelEx", status)
     }
 
     /// A queue that waits for no other one.

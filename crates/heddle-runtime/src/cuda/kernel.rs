@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLockReadGuard, Weak};
 
 use super::device::{Context, Device, DeviceBuffer, lock};
-use super::driver::{KernelHandle, ModuleHandle, status};
+use super::driver::{KernelHandle, ModuleHandle, Shape, status};
 use super::error::DeviceError;
 use crate::abi::About;
 use crate::source::Constant;
@@ -17,6 +17,9 @@ const ABOUT: &str = "heddle_program";
 
 /// The name of the bytes of each block's shared memory for resident operands; programs without any have none.
 const RESIDENT_BYTES: &str = "heddle_resident_bytes";
+
+/// The name of the blocks of each cluster of a launch; programs without clusters have none.
+const CLUSTER_BLOCKS: &str = "heddle_cluster_blocks";
 
 /// Bytes that an empty constant takes, since a load whose value is not used may be executed.
 const LEAST: usize = 64;
@@ -86,10 +89,7 @@ impl Kernel {
     pub(crate) fn resident(&self, threads: usize) -> Result<usize, DeviceError> {
         let (loaded, _using) = self.load()?;
         let _entered = loaded.context.enter()?;
-        let driver = &loaded.context.driver;
-        let each = driver.blocks_at_once(loaded.kernel, threads, loaded.resident_bytes);
-        let each = each.map_err(|e| loaded.context.error(e, "the kernel was looked at", 0))?;
-        Ok(each * self.device.facts().multiprocessors)
+        loaded.resident(threads)
     }
 
     fn load_into(&self, context: &Arc<Context>) -> Result<Loaded, DeviceError> {
@@ -110,7 +110,8 @@ impl Kernel {
         let addresses: Vec<u8> = addresses.collect();
         let pointers = context.alloc(addresses.len())?;
         upload(context, pointers.address(), &addresses)?;
-        let resident_bytes = resident_bytes(context, &module)?;
+        let resident_bytes = number(context, &module, RESIDENT_BYTES)?.unwrap_or(0);
+        let cluster = number(context, &module, CLUSTER_BLOCKS)?.unwrap_or(1);
         let _entered = context.enter()?;
         let kernel = context.driver.kernel(module.handle, KERNEL);
         let kernel = kernel.map_err(|e| context.error(e, "the kernel was looked for", 0))?;
@@ -128,6 +129,7 @@ impl Kernel {
             context: context.clone(),
             kernel,
             resident_bytes,
+            cluster,
             module,
             pointers,
             notes: self.notes,
@@ -143,7 +145,9 @@ pub(crate) struct Loaded {
     module: Module,
     pub(super) kernel: KernelHandle,
     /// Bytes of dynamic shared memory of each block in a launch.
-    pub(super) resident_bytes: u32,
+    resident_bytes: u32,
+    /// Blocks of each cluster of a launch; 1: there are none.
+    cluster: u32,
     pointers: DeviceBuffer,
     /// Its blocks note operators.
     pub(super) notes: bool,
@@ -154,6 +158,30 @@ impl Loaded {
     /// The address of the constants' addresses.
     pub(super) fn constants(&self) -> u64 {
         self.pointers.address()
+    }
+
+    /// A launch of so many blocks and threads of each.
+    pub(super) fn shape(&self, (blocks, threads): (u32, u32)) -> Shape {
+        Shape {
+            blocks,
+            threads,
+            shared_bytes: self.resident_bytes,
+            cluster: self.cluster,
+        }
+    }
+
+    /// Blocks of so many threads that can be on the device at once, in whole clusters. The caller has entered the context.
+    pub(super) fn resident(&self, threads: usize) -> Result<usize, DeviceError> {
+        let Context { driver, .. } = &*self.context;
+        let fits = match self.cluster {
+            0 | 1 => driver
+                .blocks_at_once(self.kernel, threads, self.resident_bytes)
+                .map(|each| each * self.context.multiprocessors),
+            cluster => driver
+                .clusters_at_once(self.kernel, self.shape((cluster, threads as u32)))
+                .map(|clusters| clusters * cluster as usize),
+        };
+        fits.map_err(|e| self.context.error(e, "the kernel was looked at", 0))
     }
 
     /// The program's counts; `None` if it states none.
@@ -245,14 +273,13 @@ impl Upload {
     }
 }
 
-/// Bytes of each block's shared memory for resident operands.
-fn resident_bytes(context: &Arc<Context>, module: &Module) -> Result<u32, DeviceError> {
+/// A number that a program states of its launches.
+fn number(context: &Arc<Context>, module: &Module, name: &str) -> Result<Option<u32>, DeviceError> {
     let mut content = [0; 8];
-    let what = "the bytes of resident operands were read";
-    match read_global(context, module, (RESIDENT_BYTES, what), &mut content)? {
-        true => Ok(u32::try_from(i64::from_ne_bytes(content)).unwrap_or(u32::MAX)),
-        false => Ok(0),
-    }
+    let what = "what a program says of its launches was read";
+    let is_stated = read_global(context, module, (name, what), &mut content)?;
+    let number = || u32::try_from(i64::from_ne_bytes(content)).unwrap_or(u32::MAX);
+    Ok(is_stated.then(number))
 }
 
 /// Reads a variable of a program; false if it has none of this name, or one of another size.

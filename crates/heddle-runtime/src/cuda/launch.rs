@@ -207,8 +207,8 @@ impl Launcher {
                 _ => driver.copy_in(&[(to, &point)], stream),
             })
             .and_then(|()| {
-                let (kernel, shared) = (self.loaded.kernel, self.loaded.resident_bytes);
-                driver.launch(kernel, (blocks, threads), shared, stream, &env)
+                let shape = self.loaded.shape((blocks, threads));
+                driver.launch(self.loaded.kernel, shape, stream, &env)
             })
             .and_then(|()| {
                 let from = self.control.address() + places.error as u64;
@@ -225,12 +225,8 @@ impl Launcher {
         };
         let is_late = is_late.map_err(|e| match e.code {
             status::TOO_MANY_BLOCKS => {
-                let each = driver.blocks_at_once(
-                    self.loaded.kernel,
-                    threads as usize,
-                    self.loaded.resident_bytes,
-                );
-                context.too_many(blocks as usize, threads as usize, each.unwrap_or(0))
+                let fits = self.loaded.resident(threads as usize);
+                context.too_many(blocks as usize, threads as usize, fits.unwrap_or(0))
             }
             _ => self.noted(self.error(e, &what)),
         })?;

@@ -4,7 +4,7 @@
 //! The walk keeps, for each buffer, the accesses not yet visible to all units: their partitions,
 //! and the units that have waited for them. Accesses with equal partitions need no synchronisation,
 //! since the same unit makes both (Rammer §3.2: data-flow edges whose tasks are aligned need no
-//! barrier). Loops are walked until the state at the head covers the back edge; procedures until
+//! barrier). Units that are a cluster of the launch have a barrier of their own. Loops are walked until the state at the head covers the back edge; procedures until
 //! the state at entry covers all calls.
 
 mod loops;
@@ -20,7 +20,9 @@ use heddle_machine::Machine;
 use self::procedures::Known;
 use self::walk::Walk;
 use crate::memo::Memo;
-use heddle_uprogram::program::{ProcedureId, Stmt, UProgram};
+use heddle_uprogram::program::{
+    Cluster, ProcedureId, Stmt, Sync, Team, UProgram, Units, for_each_stmt_mut,
+};
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram, machine: &Machine) {
@@ -57,15 +59,69 @@ impl Placed {
             let placed = walk.program();
             let next = walk.known.with_ends_of(&known);
             if next == known {
-                return placed;
+                return placed.in_clusters(program, machine);
             }
             known = next;
         }
     }
 }
 
+impl Placed {
+    /// The same with the barriers of clusters. Where units part for calls, "all" are not always those of the launch.
+    fn in_clusters(mut self, program: &UProgram, machine: &Machine) -> Self {
+        let Some(clusters) = Clusters::of(machine) else {
+            return self;
+        };
+        clusters.meet_in(&mut self.body);
+        if !program.has_forks() {
+            for (_, body) in &mut self.procedures {
+                clusters.meet_in(body);
+            }
+        }
+        self
+    }
+}
+
+/// The clusters that a machine's launches have.
+#[derive(Clone, Copy)]
+struct Clusters {
+    count: u32,
+    units: u32,
+}
+
+impl Clusters {
+    fn of(machine: &Machine) -> Option<Self> {
+        let (count, units) = machine.clusters()?;
+        Some(Self {
+            count: u32::try_from(count).ok()?,
+            units: u32::try_from(units).ok()?,
+        })
+    }
+
+    /// Gives statements a cluster's barrier where its units wait for all of them.
+    fn meet_in(self, stmts: &mut [Stmt]) {
+        for_each_stmt_mut(stmts, &mut |stmt| {
+            let Stmt::Sync(sync @ Sync::Wait { .. }) = stmt else {
+                return;
+            };
+            let team = match sync.ends() {
+                Some((Units::All, Units::All)) => Some(Team { index: 0, of: 1 }),
+                Some((Units::Team(from), Units::Team(to))) if from == to => Some(from),
+                _ => None,
+            };
+            if let Some(team) = team.filter(|team| team.of == self.count) {
+                let units = self.units;
+                *sync = Sync::Cluster(Cluster { team, units });
+            }
+        });
+    }
+}
+
 /// Places the synchronisations of a program without procedures, statement by statement.
-pub(super) struct Placer<'p>(Walk<'p>);
+pub(super) struct Placer<'p> {
+    walk: Walk<'p>,
+    clusters: Option<Clusters>,
+}
 
 impl<'p> Placer<'p> {
     /// Continues from this state.
@@ -75,24 +131,30 @@ impl<'p> Placer<'p> {
         memo: &'p Memo,
         state: State,
     ) -> Self {
-        Self(Walk {
-            program,
-            memo,
-            lanes: machine.synced_lanes() > 1,
-            known: Known::new(program),
-            state,
-        })
+        Self {
+            walk: Walk {
+                program,
+                memo,
+                lanes: machine.synced_lanes() > 1,
+                known: Known::new(program),
+                state,
+            },
+            clusters: Clusters::of(machine),
+        }
     }
 
     /// The current state.
     pub(super) fn state(&self) -> &State {
-        &self.0.state
+        &self.walk.state
     }
 
     /// Statement `k` of the program's body with its synchronisations.
     pub(super) fn place(&mut self, body: &[Stmt], k: usize) -> Vec<Stmt> {
         let mut out = vec![];
-        self.0.stmt(&mut out, body, k);
+        self.walk.stmt(&mut out, body, k);
+        if let Some(clusters) = self.clusters {
+            clusters.meet_in(&mut out);
+        }
         out
     }
 }

@@ -97,7 +97,7 @@ impl State {
         }
         self.buffers.retain(|_, pending| !pending.is_empty());
         self.popped.retain_mut(|p| p.survives(sync));
-        self.synced |= sync == Sync::ALL;
+        self.synced |= sync.is_of_all();
     }
 
     /// Forgets partitions that are no longer what they were when the accesses were made: the units' shares of the same
@@ -177,7 +177,7 @@ impl Pending {
     /// Applies a synchronisation; false if the access is now visible to all units.
     fn survives(&mut self, sync: Sync) -> bool {
         let own = units(&self.partition);
-        let Sync::Wait { from, to } = sync else {
+        let Some((from, to)) = sync.ends() else {
             self.lanes = false;
             if let Sync::Near(of) = sync {
                 self.become_near(of);

@@ -41,6 +41,9 @@ fn weaker(sync: Sync) -> Vec<Option<Sync>> {
         let [from, to] = [team(0), team(1)];
         weaker.extend([Some(Sync::Unit), Some(Sync::Wait { from, to })]);
     }
+    if let Sync::Cluster(_) = sync {
+        weaker.push(Some(Sync::Unit));
+    }
     if let Sync::Wait { from, to } = sync {
         weaker.push(Some(Sync::Unit));
         let one = Units::One(0);

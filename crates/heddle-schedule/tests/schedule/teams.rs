@@ -3,7 +3,7 @@
 use crate::common::lowered;
 use heddle_machine::Machine;
 use heddle_schedule::schedule;
-use heddle_uprogram::program::{Stmt, Sync, Team, Units, for_each_stmt};
+use heddle_uprogram::program::{Cluster, Stmt, Sync, Team, Units, for_each_stmt};
 use heddle_uprogram::{UProgram, verify_schedule};
 
 const TEXT: &str = include_str!("../programs/teams.heddle");
@@ -58,6 +58,59 @@ fn each_layer_is_on_a_team_that_waits_for_its_neighbours_once_a_step() {
         assert!(own || *sync == Sync::Unit, "{sync:?}");
     }
     assert_eq!(verify_schedule(&program, machine.synced_lanes()), Ok(()));
+}
+
+#[test]
+fn each_layer_is_on_a_cluster_where_launches_have_them() {
+    let machine = Machine::h100().with_grid(12, 64).in_clusters(4).unwrap();
+    let mut program = lowered(TEXT);
+    schedule(&mut program, &machine);
+    let found = syncs(steps(&program));
+    assert_eq!(found[0], Sync::Near(3));
+    let clusters = found[1..].iter().filter_map(|sync| match sync {
+        Sync::Cluster(cluster) => Some(*cluster),
+        sync => {
+            assert_eq!(*sync, Sync::Unit);
+            None
+        }
+    });
+    let mut clusters: Vec<_> = clusters.collect();
+    clusters.dedup();
+    let cluster = |index| Cluster {
+        team: Team { index, of: 3 },
+        units: 4,
+    };
+    assert_eq!(clusters, [cluster(0), cluster(1), cluster(2)]);
+    assert_eq!(verify_schedule(&program, machine.synced_lanes()), Ok(()));
+    let text = heddle_uprogram::text::print(&program);
+    let again = heddle_uprogram::text::parse(&text).unwrap();
+    assert_eq!(heddle_uprogram::text::print(&again), text);
+    for (wrong, with) in [
+        ("sync cluster 2 of 3", "sync cluster 3 of 3"),
+        ("sync cluster 2 of 3 units 4", "sync cluster 2 of 3 units 5"),
+        ("sync cluster 0 of 3", "sync cluster 0 of 2"),
+    ] {
+        let wrong = text.replacen(wrong, with, 1);
+        assert!(heddle_uprogram::text::parse(&wrong).is_err(), "{with}");
+    }
+}
+
+/// A layer that waits for another one's cluster alone may read what is not there yet.
+#[test]
+fn a_cluster_is_no_barrier_of_all() {
+    let machine = Machine::h100().with_grid(12, 64).in_clusters(4).unwrap();
+    let mut program = lowered(TEXT);
+    schedule(&mut program, &machine);
+    let team = Team { index: 1, of: 3 };
+    let mut narrowed = 0;
+    program.for_each_stmt_mut(&mut |stmt| {
+        if let Stmt::Sync(sync @ Sync::Near(_)) = stmt {
+            *sync = Sync::Cluster(Cluster { team, units: 4 });
+            narrowed += 1;
+        }
+    });
+    assert_eq!(narrowed, 1);
+    assert!(verify_schedule(&program, machine.synced_lanes()).is_err());
 }
 
 #[test]

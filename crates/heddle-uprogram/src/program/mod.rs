@@ -42,7 +42,7 @@ pub use operator::{
     Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Tile,
 };
 pub use resident::{Resident, ResidentPart};
-pub use stmt::{Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
+pub use stmt::{Cluster, Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};
 pub use team::Team;
 
 /// A program for any number of units.
@@ -286,6 +286,17 @@ impl UProgram {
             for_each_stmt_mut(&mut self.procedures[id].body, visit);
         }
         for_each_stmt_mut(&mut self.body, visit);
+    }
+
+    /// A cluster that units wait for as one. Launches of the program are in clusters like it.
+    pub fn cluster(&self) -> Option<Cluster> {
+        let mut found = None;
+        self.for_each_stmt(&mut |stmt| {
+            if let Stmt::Sync(Sync::Cluster(cluster)) = stmt {
+                found = found.or(Some(*cluster));
+            }
+        });
+        found
     }
 
     /// The operators that some statement runs.

@@ -69,6 +69,8 @@ pub enum Sync {
     /// Units wait for those of their own team and of its neighbours, where all units are so many teams: what each of those did
     /// before happens before what they do next. Layers of a stack, each on its team, hand values to the next one so.
     Near(u32),
+    /// The units of a team, which a launch keeps together as a cluster, wait for each other by the device's own barrier.
+    Cluster(Cluster),
     /// The number of units may change here: units leave or join, all meet if so, and all are numbered anew. Otherwise
     /// nobody waits. It is the first statement of a loop of the main program, outside of other loops.
     Resize,
@@ -85,12 +87,49 @@ pub enum Units {
     Team(Team),
 }
 
+/// A cluster of a launch: its units are neighbours, and each of the clusters has as many. A program that has one runs in clusters of
+/// that size alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The cluster as a team of all units.
+    pub team: Team,
+    /// Its units.
+    pub units: u32,
+}
+
 impl Sync {
     /// A barrier of all units.
     pub const ALL: Sync = Sync::Wait {
         from: Units::All,
         to: Units::All,
     };
+
+    /// The units that are waited for, and those that wait, if they are not other ones for each unit.
+    pub fn ends(self) -> Option<(Units, Units)> {
+        match self {
+            Sync::Wait { from, to } => Some((from, to)),
+            Sync::Cluster(Cluster { team, .. }) => {
+                let all = match team.of {
+                    1 => Units::All,
+                    _ => Units::Team(team),
+                };
+                Some((all, all))
+            }
+            Sync::Unit | Sync::Near(_) | Sync::Resize => None,
+        }
+    }
+
+    /// True if all units wait for all.
+    pub fn is_of_all(self) -> bool {
+        self.ends() == Some((Units::All, Units::All))
+    }
+}
+
+impl Cluster {
+    /// The units of a launch.
+    pub fn all_units(self) -> u32 {
+        self.team.of.saturating_mul(self.units)
+    }
 }
 
 impl Stmt {

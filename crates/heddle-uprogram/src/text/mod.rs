@@ -39,7 +39,7 @@
 //!           | "loop" LOCAL ["trip" expr] ["while" LOCAL] STRING block
 //!           | "if" expr block ["else" block]
 //!           | call | "fork" "{" call* "}" | "check" expr "," expr "," expr STRING
-//!           | "sync" ("lanes" | "resize" | "near" INT | units "->" units)     units: "all" | INT | team
+//!           | "sync" ("lanes" | "resize" | "near" INT | "cluster" INT "of" INT "units" INT | units "->" units)     units: "all" | INT | team
 //! call      = "call" PROC "(" [arg {"," arg}] ")" STRING
 //! arg       = LOCAL "=" expr | BUFFER "=" BUFFER
 //!

@@ -10,9 +10,9 @@ use super::cursor::{Cursor, Result};
 use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferData, BufferKind, Call, CallId, Lanes, Local, LocalData, LocalKind, Operator,
-    OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, Tile, UProgram,
-    Units,
+    Buffer, BufferData, BufferKind, Call, CallId, Cluster, Lanes, Local, LocalData, LocalKind,
+    Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, Tile,
+    UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -461,6 +461,12 @@ impl Parser<'_, '_> {
             "sync" if self.c.eat_word("lanes")? => Stmt::Sync(Sync::Unit),
             "sync" if self.c.eat_word("resize")? => Stmt::Sync(Sync::Resize),
             "sync" if self.c.eat_word("near")? => Stmt::Sync(Sync::Near(self.c.number()?)),
+            "sync" if self.c.eat_word("cluster")? => {
+                let team = self.team()?;
+                self.c.expect_word("units")?;
+                let units = self.c.number()?;
+                Stmt::Sync(Sync::Cluster(Cluster { team, units }))
+            }
             "sync" => {
                 let from = self.units()?;
                 self.c.expect("->")?;

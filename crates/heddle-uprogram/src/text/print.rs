@@ -11,8 +11,8 @@ use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Lanes, Local, LocalKind, Operator, OperatorId, Port, Procedure,
-    ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
+    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Operator, OperatorId, Port,
+    Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -308,6 +308,10 @@ impl Printer<'_, '_, '_> {
             Stmt::Sync(Sync::Unit) => self.out.push_str("sync lanes"),
             Stmt::Sync(Sync::Resize) => self.out.push_str("sync resize"),
             Stmt::Sync(Sync::Near(of)) => self.put(format_args!("sync near {of}")),
+            Stmt::Sync(Sync::Cluster(Cluster { team, units })) => {
+                let Team { index, of } = team;
+                self.put(format_args!("sync cluster {index} of {of} units {units}"));
+            }
             Stmt::Sync(Sync::Wait { from, to }) => {
                 self.put(format_args!("sync {} -> {}", units(*from), units(*to)));
             }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::program::{Buffer, CallId, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, CallId, ProcedureId, Stmt, UProgram};
 
 /// The name of touched memory at the current point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,7 +149,7 @@ impl Frames {
 /// True if every path through a block contains a barrier.
 fn is_synced(program: &UProgram, block: &[Stmt], synced: &BTreeSet<ProcedureId>) -> bool {
     block.iter().any(|stmt| match stmt {
-        Stmt::Sync(sync) => *sync == Sync::ALL,
+        Stmt::Sync(sync) => sync.is_of_all(),
         Stmt::Call(id) => synced.contains(&program.calls[*id].procedure),
         Stmt::If {
             then, otherwise, ..

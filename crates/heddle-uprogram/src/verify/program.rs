@@ -36,8 +36,9 @@ use super::body::Site;
 use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Body, Buffer, BufferData, BufferKind, CallId, Candidate, Lanes, Local, LocalKind, Operator,
-    Port, ProcedureId, ResidentPart, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, CallId, Candidate, Cluster, Lanes, Local, LocalKind,
+    Operator, Port, ProcedureId, ResidentPart, Share, Stmt, Sync, Team, Tile, UProgram, Units,
+    for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -153,6 +154,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
     }
     block(program, &program.body, &mut seen)
         .and_then(|()| resizes(program))
+        .and_then(|()| clusters(program))
         .map_err(at("main".into()))
 }
 
@@ -170,6 +172,40 @@ fn resizes(program: &UProgram) -> Checked {
             "a resize is the first statement of an outermost loop of the main program",
         )),
     }
+}
+
+/// All clusters are of the same launch. Where units part, "all" are those of a call, and no cluster.
+fn clusters(program: &UProgram) -> Checked {
+    let first = program.cluster();
+    let mut alike = true;
+    program.for_each_stmt(&mut |stmt| {
+        if let (Stmt::Sync(Sync::Cluster(other)), Some(first)) = (stmt, first) {
+            alike &= (other.team.of, other.units) == (first.team.of, first.units);
+        }
+    });
+    let planned = program.operators.iter().filter_map(|(_, op)| op.resident);
+    let all = first.map(Cluster::all_units);
+    match first {
+        None => Ok(()),
+        Some(_) if !alike || planned.into_iter().any(|r| Some(r.units) != all) => {
+            Err(Fault::Rule("its clusters are those of another launch"))
+        }
+        Some(_) if program.has_forks() && in_procedures(program) => Err(Fault::Rule(
+            "a cluster's barrier stands where units may have parted",
+        )),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Does a procedure have a barrier of a cluster?
+fn in_procedures(program: &UProgram) -> bool {
+    let mut found = false;
+    for (_, procedure) in program.procedures.iter() {
+        for_each_stmt(&procedure.body, &mut |stmt| {
+            found |= matches!(stmt, Stmt::Sync(Sync::Cluster(_)));
+        });
+    }
+    found
 }
 
 /// In a procedure a unit may be in a team, and does not count the operators that others run.
@@ -312,6 +348,7 @@ fn sync(sync: Sync) -> Checked {
     let sound = match sync {
         Sync::Wait { from, to } => is_sound(from) && is_sound(to),
         Sync::Near(of) => (Team { index: 0, of }).is_sound(),
+        Sync::Cluster(cluster) => cluster.team.is_sound() && cluster.units > 0,
         Sync::Unit | Sync::Resize => true,
     };
     match sound {

@@ -42,7 +42,7 @@ impl Cuda {
         let mut machine = machine;
         let on_chip = &mut machine.limits.on_chip_bytes;
         *on_chip = facts.shared_bytes.min(*on_chip);
-        let machine = match has_cores(&gpu.arch) {
+        let machine = match number(&gpu.arch) >= Some(CORES) {
             true => machine,
             false => machine.without_cores(),
         };
@@ -75,12 +75,26 @@ impl Cuda {
     }
 }
 
-/// Has an architecture such as `sm_90` the instructions of tensor cores that are emitted?
-fn has_cores(arch: &str) -> bool {
+/// The first architecture with the instructions of tensor cores that are emitted.
+const CORES: u32 = 80;
+
+/// The first architecture with clusters.
+const CLUSTERS: u32 = 90;
+
+/// The number of an architecture such as `sm_90a`.
+fn number(arch: &str) -> Option<u32> {
     let digits = arch.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit());
-    let number = digits[..end.unwrap_or(digits.len())].parse::<u32>();
-    number.is_ok_and(|number| number >= 80)
+    digits[..end.unwrap_or(digits.len())].parse().ok()
+}
+
+/// A machine with launches in clusters: as many as it has units for, and a single one, whose barriers are all the cluster's.
+fn in_clusters(machine: &Machine) -> impl Iterator<Item = Machine> {
+    let units = machine.group_units();
+    let one = machine.clone().with_grid(units, machine.lanes());
+    let all = (machine.units() > units).then(|| machine.clone());
+    let both = all.into_iter().chain([one]);
+    both.filter_map(move |machine| machine.in_clusters(units))
 }
 
 /// The known machine of a device's kind.
@@ -99,7 +113,7 @@ fn session(machine: &Machine) -> SessionOptions {
             blocks: number(machine.units()),
             threads: number(machine.lanes()),
             warp: WARP,
-            cluster: 1,
+            cluster: machine.clusters().map_or(1, |(_, units)| number(units)),
             seed: 0,
         }),
         ..Default::default()
@@ -128,6 +142,19 @@ impl Backend for Cuda {
         fewer.setup.machine = machine.with_grid(units, lanes);
         fewer.setup.session = session(&fewer.setup.machine);
         Some(Box::new(fewer))
+    }
+
+    fn in_clusters(&self) -> Vec<Box<dyn Backend>> {
+        if number(&self.gpu.arch) < Some(CLUSTERS) {
+            return vec![];
+        }
+        let clustered = in_clusters(&self.setup.machine).map(|machine| {
+            let mut clustered = self.clone();
+            clustered.setup.session = session(&machine);
+            clustered.setup.machine = machine;
+            Box::new(clustered) as Box<dyn Backend>
+        });
+        clustered.collect()
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
@@ -164,6 +191,13 @@ impl Backend for Writer {
 
     fn lowers(&self) -> bool {
         true
+    }
+
+    fn in_clusters(&self) -> Vec<Box<dyn Backend>> {
+        let clustered = in_clusters(&self.machine);
+        clustered
+            .map(|machine| Box::new(Self { machine }) as Box<dyn Backend>)
+            .collect()
     }
 
     fn emit(&self, program: &UProgram, layout: &Layout) -> Result<Emitted, Error> {
@@ -213,7 +247,7 @@ mod tests {
             assert_eq!(right.unwrap().outputs, wanted.unwrap().outputs);
             return;
         };
-        assert_eq!(log["cuLaunchCooperativeKernel"], 2, "{log:?}");
+        assert_eq!(log["cuLaunchKernelEx"], 2, "{log:?}");
         assert_eq!(log.get("cuDevicePrimaryCtxReset_v2"), None, "{log:?}");
     }
 
@@ -250,7 +284,7 @@ mod tests {
             return;
         };
         // Each fault has a second run.
-        assert_eq!(log["cuLaunchCooperativeKernel"], 5, "{log:?}");
+        assert_eq!(log["cuLaunchKernelEx"], 5, "{log:?}");
         assert_eq!(log["cuDevicePrimaryCtxReset_v2"], 4, "{log:?}");
     }
 }

@@ -75,6 +75,11 @@ pub(crate) trait Backend: Debug + Sync {
         None
     }
 
+    /// The same device with launches in clusters, in each way that is to be compared with this one.
+    fn in_clusters(&self) -> Vec<Box<dyn Backend>> {
+        vec![]
+    }
+
     /// The text of a program.
     ///
     /// # Errors

@@ -29,6 +29,13 @@ impl Sim {
         let machine = machine
             .with_grid(blocks, grid.threads as usize)
             .with_warp(grid.warp as usize);
+        let machine = match blocks == grid.blocks as usize {
+            true => match machine.clone().in_clusters(grid.cluster as usize) {
+                Some(clustered) => clustered,
+                None => machine,
+            },
+            false => machine,
+        };
         // Copies of operands are planned for the grid that runs.
         let machine = match blocks == grid.blocks as usize {
             true => machine,

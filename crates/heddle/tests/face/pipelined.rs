@@ -128,7 +128,8 @@ fn results_are_the_interpreters() {
     }
 }
 
-/// A GPU's blocks are as many teams as there are layers. In the loop over steps each waits for its neighbours, and none for all.
+/// A GPU's blocks are as many teams as there are layers, or the clusters of a launch. In the loop over steps each waits for its
+/// neighbours, and none for all.
 #[test]
 fn layers_of_a_gpu_are_on_teams() {
     let options = CompileOptions {
@@ -139,16 +140,13 @@ fn layers_of_a_gpu_are_on_teams() {
     for steps in ["100", "n"] {
         let dump = emit(&stack(256, steps), &options, Target::Cuda, Emit::Schedule);
         let text = dump.unwrap().to_string();
-        let is_near = |line: &&str| line.trim_start() == "wait  each of 4 teams for its neighbours";
+        let is_near = |line: &&str| line.ends_with(" teams for its neighbours");
         let mut loop_on_teams = text.lines().skip_while(|line| !is_near(line));
         let inside = depth(loop_on_teams.next().unwrap_or_else(|| panic!("{text}")));
         let body: Vec<&str> = loop_on_teams
             .take_while(|line| depth(line) >= inside)
             .collect();
-        assert!(
-            body.iter().any(|line| line.contains("team 3 of 4")),
-            "{text}"
-        );
+        assert!(body.iter().any(|line| line.contains(" 3 of ")), "{text}");
         assert!(
             !body.iter().any(|line| line.contains("all for all")),
             "{text}"

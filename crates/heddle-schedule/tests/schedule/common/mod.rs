@@ -32,6 +32,7 @@ pub fn shape(stmts: &[Stmt]) -> String {
         Stmt::Sync(Sync::Unit) => "u".into(),
         Stmt::Sync(Sync::Wait { .. }) => "w".into(),
         Stmt::Sync(Sync::Near(_)) => "n".into(),
+        Stmt::Sync(Sync::Cluster(_)) => "k".into(),
         Stmt::Sync(Sync::Resize) => String::new(),
         Stmt::Swap(..) => "x".into(),
         Stmt::Let(..) | Stmt::Check { .. } => String::new(),

@@ -124,20 +124,20 @@ impl Trace {
 
     /// Applies a synchronisation; returns true if the access is then visible to all units.
     fn becomes_visible(&mut self, sync: Sync) -> bool {
-        let (from, to) = match sync {
-            Sync::Unit => {
-                self.lanes = false;
-                return false;
-            }
-            // Units meet only if their number changes.
-            Sync::Resize => return false,
-            Sync::Near(of) => {
+        let (from, to) = match (sync, sync.ends()) {
+            (_, Some(ends)) => ends,
+            (Sync::Near(of), None) => {
                 // All units signal.
                 self.lanes = false;
                 self.become_near(of);
                 return false;
             }
-            Sync::Wait { from, to } => (from, to),
+            (Sync::Unit, None) => {
+                self.lanes = false;
+                return false;
+            }
+            // For a resize units meet only if their number changes.
+            (_, None) => return false,
         };
         let is_own_team = |units| matches!(units, Units::Team(_)) && self.by == Some(units);
         // A signal and a wait synchronise the unit's lanes first.
