@@ -35,7 +35,7 @@ def main(command) -> int:
             "HEDDLE_FAKE_CUDA": ",".join(settings)}
         status = subprocess.run(command, env=environment, check=False).returncode
         text = log.read_text() if log.exists() else "the driver was not used"
-    launches = re.search(r"cuLaunchCooperativeKernel \d+", text)
+    launches = re.search(r"cuLaunchKernelEx \d+", text)
     left = re.search(r"mistakes (\d+)\nunfreed (\d+)\nleft modules (\d+), streams (\d+), "
                      r"reservations (\d+), pages (\d+)\n", text)
     print(f"fake CUDA driver: {launches and launches[0]}", file=sys.stderr)

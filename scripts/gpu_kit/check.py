@@ -135,8 +135,6 @@ class IdleDriver(driver.Driver):
         if name == "cuLaunchKernelEx":
             first = arguments[2].held[:1]
             self.cost += 7 + (first[0].value if first else 0)
-        if name == "cuLaunchCooperativeKernel":
-            self.cost += arguments[-1].held[0].value
         if name == "cuGraphAddNode":
             self.body = (ctypes.c_void_p * 1)(1)
             node = arguments[-1]._obj

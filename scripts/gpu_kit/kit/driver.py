@@ -16,7 +16,7 @@ ATTRIBUTES = {
     "blocks_per_multiprocessor": 106, "clock_khz": 13, "memory_clock_khz": 36,
     "memory_bus_bits": 37, "l2_bytes": 38, "l2_persisting_bytes": 108, "cooperative_launch": 95,
     "cluster_launch": 120, "virtual_memory": 102}
-CLUSTER_DIMENSION = 4  # an attribute of launches
+COOPERATIVE, CLUSTER_DIMENSION = 2, 4  # attributes of launches
 NON_PORTABLE_CLUSTERS = 14  # an attribute of kernels
 CONDITIONAL_NODE, CONDITIONAL_IF, CONDITIONAL_WHILE = 13, 0, 1
 ASSIGN_DEFAULT = 1
@@ -161,9 +161,11 @@ class Driver:
         self.call("cuStreamSynchronize", self.stream)
 
     def cooperative(self, function, blocks: int, threads: int, *arguments):
-        """A cooperative launch; arguments are ctypes values."""
-        self.call("cuLaunchCooperativeKernel", function, blocks, 1, 1, threads, 1, 1, 0, self.stream,
-                  pointers(arguments))
+        """A cooperative launch, as those of programs are; arguments are ctypes values."""
+        attributes = (LaunchAttribute * 1)()
+        attributes[0].id, attributes[0].value[:1] = COOPERATIVE, (1,)
+        config = LaunchConfig((blocks, 1, 1), (threads, 1, 1), 0, self.stream, attributes, 1)
+        self.call("cuLaunchKernelEx", ctypes.byref(config), function, pointers(arguments), None)
 
     def prepared(self, function, blocks: int, threads: int, *arguments, cluster=1):
         """A function that launches a kernel, in clusters if wanted, and takes little time itself."""
