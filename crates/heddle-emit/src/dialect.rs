@@ -90,7 +90,13 @@ macro_rules! routines {
 pub const C: Dialect = Dialect {
     name: "cpu",
     words: include_str!("prelude/c.h"),
-    routines: concat!(routines!(), "\n", include_str!("prelude/pieces.h")),
+    routines: concat!(
+        routines!(),
+        "\n",
+        include_str!("prelude/turned.h"),
+        "\n",
+        include_str!("prelude/pieces.h")
+    ),
     type_name: c_type,
     unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",

@@ -1,8 +1,11 @@
 //! Writes convolutions: loops around the kernels of `prelude/windows.h`.
 
-use heddle_uprogram::UProgram;
+use std::collections::BTreeSet;
+
 use heddle_uprogram::contract::{Access, Contract, WindowAxis, Windows, panel_width};
-use heddle_uprogram::program::Body;
+use heddle_uprogram::program::{Body, Local};
+use heddle_uprogram::step::{Step, offsets};
+use heddle_uprogram::{ExprId, UProgram};
 
 use crate::operator::Writer;
 use crate::scalar::name;
@@ -15,6 +18,9 @@ const RUN_BYTES: i64 = 80;
 
 /// The most tiles of a block: with up to eight rows as many as a block of other products.
 const MOST_TILES: i64 = 16;
+
+/// Places of a line of the map from which on its results are transposed.
+const LEAST_LINE: i64 = 4;
 
 /// The windows that a kernel reads where they lie, with their axes.
 pub fn read_windows(c: &Contract) -> Option<(Windows, [WindowAxis; 3])> {
@@ -108,20 +114,94 @@ impl Writer<'_> {
             ),
             "const int64_t low = first > start ? first - start : 0;".into(),
             format!("const int64_t high = ahead < panels * {width} ? ahead : panels * {width};"),
-            "for (int64_t t = 0; t < tiles; t++) {".into(),
-            "for (int64_t r = 0; r < at[t].rows; r++) {".into(),
         ] {
             self.text.line(line);
         }
+        match self.line_offsets(c, x.places) {
+            Some((rows, offsets)) => self.finish_lines(c, x.places, ty, rows, &offsets),
+            None => self.finish_tiles(c, x.places, ty),
+        }
+        (0..2).for_each(|_| self.text.line("}"));
+    }
+
+    /// The epilogue of a block's tiles, whose results of a place lie next to each other.
+    fn finish_tiles(&mut self, c: &Contract, places: i64, ty: &str) {
+        let width = panel_width(c.dtype);
+        self.text.line("for (int64_t t = 0; t < tiles; t++) {");
+        self.text.line("for (int64_t r = 0; r < at[t].rows; r++) {");
         if let Some(rows) = c.rows {
             self.text.line(format!(
-                "const int64_t {} = at[t].row + r * {};",
+                "const int64_t {} = at[t].row + r * {places};",
                 name(rows),
-                x.places
             ));
         }
         let place = format!("(t * HEDDLE_ROWS + r) * HEDDLE_PANELS * {width} + c");
         self.finish_row(c, ty, ["low", "high"], &place);
+        (0..2).for_each(|_| self.text.line("}"));
+    }
+
+    /// The axis of places, and the epilogue's offsets with their steps along it, if the results of a channel lie next to each other
+    /// along a line of the map.
+    fn line_offsets(&self, c: &Contract, places: i64) -> Option<(Local, Vec<(ExprId, i64)>)> {
+        let (program, rows) = (self.program, c.rows?);
+        let step = |offset| Step::of(program, offset, rows)?.as_int();
+        let loads = offsets(program, c.finish, &[rows])?.into_iter();
+        let all: BTreeSet<ExprId> = loads.chain([c.store.offset]).collect();
+        let all: Option<Vec<_>> = all.into_iter().map(|o| Some((o, step(o)?))).collect();
+        let is_line = step(c.store.offset) == Some(1);
+        let is_place = Step::of(program, c.store.offset, c.columns) == Some(Step::by(1));
+        (places >= LEAST_LINE && is_line && !is_place).then_some((rows, all?))
+    }
+
+    /// The epilogue of a block's tiles, line by line of the result: the sums of neighbouring tiles are transposed, so that they and the
+    /// results are read and written in vectors.
+    fn finish_lines(
+        &mut self,
+        c: &Contract,
+        places: i64,
+        ty: &str,
+        rows: Local,
+        offsets: &[(ExprId, i64)],
+    ) {
+        let (width, bytes) = (panel_width(c.dtype), c.dtype.bits().max(32) / 8);
+        for line in [
+            "for (int64_t t = 0, line; t < tiles; t += line) {".into(),
+            format!("line = heddle_line(at + t, tiles - t, {places});"),
+            "for (int64_t r = 0; r < at[t].rows; r++) {".into(),
+            format!("const int64_t {} = at[t].row + r * {places};", name(rows)),
+            format!(
+                "{ty} turned[HEDDLE_PANELS * {width} * {MOST_TILES}] __attribute__((aligned(64)));"
+            ),
+            format!(
+                "heddle_turned_{bytes}(line, high, tile + (t * HEDDLE_ROWS + r) * HEDDLE_PANELS * {width}, HEDDLE_ROWS * HEDDLE_PANELS * {width}, {MOST_TILES}, turned);"
+            ),
+        ] {
+            self.text.line(line);
+        }
+        let mut s = self.epilogue(c);
+        let roots = [c.finish, c.store.offset];
+        s.hoist(self.text, &roots, &[c.columns, rows, c.sum], &self.op.body);
+        self.text.line("for (int64_t c = low; c < high; c++) {");
+        self.text
+            .line(format!("const int64_t {} = start + c;", name(c.columns)));
+        // Along a line offsets take steps from those of its first place.
+        s.hoist(self.text, &roots, &[rows, c.sum], &self.op.body);
+        for &(offset, step) in offsets.iter().filter(|(_, step)| *step != 0) {
+            let first = s.bind(self.text, offset);
+            s.know(
+                offset,
+                match step {
+                    1 => format!("({first} + i)"),
+                    step => format!("({first} + i * {step})"),
+                },
+            );
+        }
+        self.text.line("for (int64_t i = 0; i < line; i++) {");
+        self.text.line(format!(
+            "const {ty} {} = turned[c * {MOST_TILES} + i];",
+            name(c.sum)
+        ));
+        self.store_finished(c, s);
         (0..4).for_each(|_| self.text.line("}"));
     }
 }

@@ -22,6 +22,15 @@ HEDDLE_UNALIGNED(uint16_t);
 HEDDLE_UNALIGNED(uint32_t);
 HEDDLE_UNALIGNED(uint64_t);
 
+/* Vectors of sixteen bytes, to move elements of four and eight bytes. */
+typedef int32_t heddle_words __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_alias));
+#if defined(__clang__)
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (heddle_##type){__VA_ARGS__})
+#endif
+
 /* An index into an axis of this size; a negative one counts from the end. Out of range raises an error and gives 0. */
 HEDDLE_INLINE int64_t heddle_at(const heddle_env *env, uint32_t site, int64_t i, int64_t size) {
   int64_t k = i < 0 ? i + size : i;

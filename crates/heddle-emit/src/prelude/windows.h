@@ -13,6 +13,15 @@ typedef struct { int64_t places, size, taps, stride, dilation, pad; } heddle_win
 typedef struct { heddle_window_axis axis[3]; int64_t channels, all; } heddle_windows;
 /* A tile: its first row, its rows, each so many `places` of the innermost axis behind the one before, and its runs. */
 typedef struct { int64_t row, rows, runs; } heddle_window_tile;
+
+/* The tiles from this one on, up to `most`, whose places are neighbours on lines of the map of so many places; at least one. */
+static inline int64_t heddle_line(const heddle_window_tile *tile, int64_t most, int64_t places) {
+  int64_t count = 1;
+  while (count < most && tile[count].rows == tile[0].rows && tile[count].row == tile[0].row + count &&
+         tile[count].row % places != 0)
+    count++;
+  return count;
+}
 #endif
 
 /* A run: where it begins for each row, its first place of the depth axis, and how many it has. */

@@ -40,6 +40,7 @@ mod stops;
 mod stores;
 mod swapped_pairs;
 mod teams;
+mod turned;
 mod warnings;
 mod weights;
 

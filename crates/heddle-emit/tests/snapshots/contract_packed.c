@@ -79,15 +79,6 @@ HEDDLE_INLINE int64_t heddle_block_rows(int64_t rows, int64_t bytes) {
   const int64_t blocks = (rows + most - 1) / most, each = (rows + blocks - 1) / blocks;
   return (each + HEDDLE_ROWS - 1) / HEDDLE_ROWS * HEDDLE_ROWS;
 }
-
-/* Vectors of sixteen bytes, to move elements of four and eight bytes. */
-typedef int32_t heddle_words __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int64_t heddle_pairs __attribute__((vector_size(16), aligned(8), may_alias));
-#if defined(__clang__)
-#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define HEDDLE_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, (heddle_##type){__VA_ARGS__})
-#endif
 #endif
 
 typedef HEDDLE_T HEDDLE_NAME(vector)
@@ -172,22 +163,8 @@ typedef HEDDLE_T HEDDLE_NAME(quarter)
 
 /* Transposes a square. */
 HEDDLE_TEMPLATE HEDDLE_NAME(turn)(HEDDLE_NAME(quarter) *x) {
-  if (sizeof(HEDDLE_T) == 4) {
-    heddle_words *w = (heddle_words *)x;
-    const heddle_words a = HEDDLE_SHUFFLE(words, w[0], w[1], 0, 4, 1, 5);
-    const heddle_words b = HEDDLE_SHUFFLE(words, w[0], w[1], 2, 6, 3, 7);
-    const heddle_words c = HEDDLE_SHUFFLE(words, w[2], w[3], 0, 4, 1, 5);
-    const heddle_words d = HEDDLE_SHUFFLE(words, w[2], w[3], 2, 6, 3, 7);
-    w[0] = HEDDLE_SHUFFLE(words, a, c, 0, 1, 4, 5);
-    w[1] = HEDDLE_SHUFFLE(words, a, c, 2, 3, 6, 7);
-    w[2] = HEDDLE_SHUFFLE(words, b, d, 0, 1, 4, 5);
-    w[3] = HEDDLE_SHUFFLE(words, b, d, 2, 3, 6, 7);
-  } else {
-    heddle_pairs *p = (heddle_pairs *)x;
-    const heddle_pairs a = HEDDLE_SHUFFLE(pairs, p[0], p[1], 0, 2);
-    p[1] = HEDDLE_SHUFFLE(pairs, p[0], p[1], 1, 3);
-    p[0] = a;
-  }
+  if (sizeof(HEDDLE_T) == 4) heddle_turn_words((heddle_words *)x);
+  else heddle_turn_pairs((heddle_pairs *)x);
 }
 
 /* Packs columns with stride `b_column` into panels; columns beyond the last repeat one. */

@@ -1,0 +1,78 @@
+//! Copies that transpose go in squares, at any size and for elements of four and eight bytes; the results of convolutions with their
+//! channels outermost are transposed, too.
+
+use crate::harness::{Case, drawn};
+use heddle_runtime::BuildOptions;
+
+/// A program gives what the interpreter gives, and has a call that begins so, or has none.
+fn check(text: &str, call: &str, turns: bool) {
+    let (module, inputs) = drawn("turned", text, 1, 1);
+    let case = Case::new("turned", module, &inputs).unwrap_or_else(|e| panic!("{text}: {e}"));
+    assert_eq!(case.own_text().contains(call), turns, "{text}");
+    case.check("turned", &BuildOptions::default(), &[1, 2]);
+}
+
+#[test]
+fn copies_of_any_size() {
+    for (a, b) in [(4, 4), (5, 7), (16, 64), (17, 65), (15, 63), (67, 131)] {
+        for (dtype, bytes) in [("f32", 4), ("i32", 4), ("i64", 8), ("f64", 8)] {
+            let two = format!(
+                "fn @main(%x: {dtype}[{a},{b}]) -> (%y: {dtype}[{b},{a}]) {{
+  return transpose(%x, perm=[1,0])
+}}"
+            );
+            check(&two, &format!("heddle_turned_{bytes}("), true);
+        }
+        // Heads of an attention; an image with its channels innermost, and back.
+        for perm in [[0, 2, 1, 3], [0, 2, 3, 1], [0, 3, 1, 2]] {
+            let sizes = [2, a, 3, b];
+            let list = |dims: [i64; 4]| dims.map(|d| d.to_string()).join(",");
+            let text = format!(
+                "fn @main(%x: f32[{}]) -> (%y: f32[{}]) {{
+  return transpose(%x, perm=[{}])
+}}",
+                list(sizes),
+                list(perm.map(|k| sizes[k as usize])),
+                list(perm)
+            );
+            // Heads stay rows of neighbours.
+            check(&text, "heddle_turned_4(", perm != [0, 2, 1, 3]);
+        }
+    }
+}
+
+/// Short rows, elements of other sizes, and what is computed on the way are written element by element.
+#[test]
+fn other_maps_are_as_they_were() {
+    for (x, value, y) in [
+        ("f32[3,70]", "transpose(%x, perm=[1,0])", "f32[70,3]"),
+        ("bool[70,70]", "transpose(%x, perm=[1,0])", "bool[70,70]"),
+        (
+            "f32[70,70]",
+            "mul(transpose(%x, perm=[1,0]), 2.0)",
+            "f32[70,70]",
+        ),
+    ] {
+        let text = format!("fn @main(%x: {x}) -> (%y: {y}) {{\n  return {value}\n}}");
+        check(&text, "heddle_turned", false);
+    }
+}
+
+#[test]
+fn results_of_convolutions() {
+    // Maps that are narrower than a tile, as wide, and wider; one line, and parts of lines; with a sum that the epilogue reads.
+    for (size, channels, stride) in [(4, 5, 1), (7, 16, 1), (17, 33, 1), (33, 18, 2), (40, 70, 1)] {
+        let out = (size - 1) / stride + 1;
+        for value in ["%c", "max(add(%c, %r), 0.0)"] {
+            let text = format!(
+                "fn @main(%x: f32[2,6,{size},{size}], %r: f32[2,{channels},{out},{out}]) -> (%y: f32[2,{channels},{out},{out}], %s: f32[2,{channels},{out},{out}]) {{
+  %w = const splat 0.125: f32[{channels},6,3,3]
+  %c = conv(%x, %w, [1, 1, 1, 1], strides=[{stride},{stride}], dilations=[1,1], input_dilations=[1,1], groups=1)
+  %y = add({value}, 0.5)
+  return %y, %r
+}}"
+            );
+            check(&text, "heddle_turned_4(line,", true);
+        }
+    }
+}
