@@ -1,7 +1,5 @@
 //! Writes convolutions: loops around the kernels of `prelude/windows.h`.
 
-use std::collections::BTreeSet;
-
 use heddle_uprogram::contract::{Access, Contract, WindowAxis, Windows, panel_width};
 use heddle_uprogram::program::{Body, Local};
 use heddle_uprogram::step::{Step, offsets};
@@ -145,8 +143,12 @@ impl Writer<'_> {
     fn line_offsets(&self, c: &Contract, places: i64) -> Option<(Local, Vec<(ExprId, i64)>)> {
         let (program, rows) = (self.program, c.rows?);
         let step = |offset| Step::of(program, offset, rows)?.as_int();
-        let loads = offsets(program, c.finish, &[rows])?.into_iter();
-        let all: BTreeSet<ExprId> = loads.chain([c.store.offset]).collect();
+        let mut all = vec![c.store.offset];
+        for load in offsets(program, c.finish, &[rows])? {
+            if !all.contains(&load) {
+                all.push(load);
+            }
+        }
         let all: Option<Vec<_>> = all.into_iter().map(|o| Some((o, step(o)?))).collect();
         let is_line = step(c.store.offset) == Some(1);
         let is_place = Step::of(program, c.store.offset, c.columns) == Some(Step::by(1));

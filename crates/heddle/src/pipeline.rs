@@ -125,6 +125,15 @@ pub(crate) fn with_rounded_weights(
 /// The part of the time without clusters that one with them may take at most: the cost model is no nearer to the truth.
 const GAIN: f64 = 0.95;
 
+/// A graph as a device that compiles takes it.
+#[derive(Default)]
+struct Transformed {
+    /// The graph, if it is another one.
+    graph: Option<Module>,
+    /// The scheduled program's time by the cost model, if it was compared with that of another graph.
+    time: Option<f64>,
+}
+
 /// One compilation.
 #[derive(Clone, Copy)]
 pub(crate) struct Pipeline<'a> {
@@ -231,46 +240,59 @@ impl Pipeline<'_> {
 
     /// Builds a program without parts, for launches in clusters if it then takes less time and they fit at once.
     fn whole(&self, module: &Arc<Module>) -> Built {
-        if let Some(clustered) = self.faster_in_clusters(module)? {
+        let graph = self.prepared(module)?;
+        if let Some((clustered, graph)) = self.faster_in_clusters(module, &graph)? {
             let pipeline = Pipeline {
                 backend: &*clustered,
                 ..*self
             };
-            match pipeline.for_machine(module) {
+            match pipeline.for_machine(module, graph) {
                 Err(error) if error.resident_units().is_some() => {
                     (self.log).note(format!("{error}: it is launched without clusters"));
                 }
                 built => return built,
             }
         }
-        self.without_clusters(module)
+        self.without_clusters(module, graph)
     }
 
-    /// The way to launch a program in clusters in which it takes less time than without, by the cost model.
-    fn faster_in_clusters(&self, module: &Arc<Module>) -> Result<Option<Box<dyn Backend>>, Error> {
+    /// The way to launch a program in clusters in which it takes less time than without, by the cost model, with its graph.
+    fn faster_in_clusters(
+        &self,
+        module: &Arc<Module>,
+        own: &Transformed,
+    ) -> Result<Option<(Box<dyn Backend>, Transformed)>, Error> {
         let ways = self.backend.in_clusters();
         if ways.is_empty() || !self.options.optimize {
             return Ok(None);
         }
-        let time = |backend: &dyn Backend| {
-            let pipeline = Pipeline { backend, ..*self };
-            let graph = pipeline.transformed(module)?;
-            let graph = graph.as_ref().unwrap_or(module);
-            Ok::<_, Error>(estimated(graph, &backend.machine(), &self.options.without))
-        };
-        let mut least = (time(self.backend)? * GAIN, None);
+        let mut least = GAIN * self.time_of(module, own);
+        let mut found = None;
         for way in ways {
-            let time = time(&*way)?;
-            if time < least.0 {
-                least = (time, Some(way));
+            let pipeline = Pipeline {
+                backend: &*way,
+                ..*self
+            };
+            let graph = pipeline.prepared(module)?;
+            let time = pipeline.time_of(module, &graph);
+            if time < least {
+                (least, found) = (time, Some((way, graph)));
             }
         }
-        Ok(least.1)
+        Ok(found)
+    }
+
+    /// The time of a scheduled program by the cost model; infinite if it has no compiled form.
+    fn time_of(&self, module: &Module, transformed: &Transformed) -> f64 {
+        let graph = transformed.graph.as_ref().unwrap_or(module);
+        let machine = || self.backend.machine();
+        let time = || estimated(graph, &machine(), &self.options.without);
+        transformed.time.unwrap_or_else(time)
     }
 
     /// Builds a program without parts, for fewer units if the device turns out to hold no more of them at once.
-    fn without_clusters(&self, module: &Arc<Module>) -> Built {
-        match self.for_machine(module) {
+    fn without_clusters(&self, module: &Arc<Module>, graph: Transformed) -> Built {
+        match self.for_machine(module, graph) {
             Err(error) => {
                 let fits = error.resident_units().filter(|fits| *fits > 0);
                 let fewer = fits.and_then(|fits| self.backend.with_units(fits));
@@ -282,18 +304,23 @@ impl Pipeline<'_> {
                     backend: &*fewer,
                     ..*self
                 };
-                pipeline.for_machine(module)
+                pipeline.for_machine(module, pipeline.prepared(module)?)
             }
             built => built,
         }
     }
 
+    /// The graph as the device takes it, unless graph passes are left out.
+    fn prepared(&self, module: &Arc<Module>) -> Result<Transformed, Error> {
+        match self.options.optimize {
+            true => self.transformed(module),
+            false => Ok(Transformed::default()),
+        }
+    }
+
     /// Builds a program without parts, with transformations if it has a compiled form then.
-    fn for_machine(&self, module: &Arc<Module>) -> Built {
-        let graph = match self.options.optimize {
-            true => self.transformed(module)?,
-            false => None,
-        };
+    fn for_machine(&self, module: &Arc<Module>, transformed: Transformed) -> Built {
+        let graph = transformed.graph;
         let changed = graph.is_some();
         let plain = || {
             // A call with a dynamic size has no compiled form, the body in its place may have one.
@@ -415,7 +442,7 @@ impl Pipeline<'_> {
             .time("open_ports", || Ports::open(graph, &self.options.without));
         if ports.are_changed() && self.options.optimize {
             heddle_opt::optimize(graph);
-            if let Some(transformed) = self.transformed(graph)? {
+            if let Some(transformed) = self.transformed(graph)?.graph {
                 *graph = transformed;
             }
         }
@@ -446,7 +473,7 @@ impl Pipeline<'_> {
 
     /// The graph as a device that compiles takes it, if that is another one. Layers are pipelined over units where the scheduled
     /// program then takes less time by the cost model.
-    fn transformed(&self, module: &Module) -> Result<Option<Module>, Error> {
+    fn transformed(&self, module: &Module) -> Result<Transformed, Error> {
         let without = &self.options.without;
         let machine = self.backend.machine();
         let transform = |units| {
@@ -457,20 +484,29 @@ impl Pipeline<'_> {
             (module, report.total())
         };
         let (mut graph, mut edits) = transform(machine.units());
+        let mut least = None;
         if edits.count(Edit::LayersPipelined) > 0 {
             let plain = transform(1);
             let time = |graph| estimated(graph, &machine, without);
-            if self.log.time("compare", || time(&graph) >= time(&plain.0)) {
+            let [pipelined, shared] = self.log.time("compare", || [&graph, &plain.0].map(time));
+            least = Some(pipelined.min(shared));
+            if pipelined >= shared {
                 (graph, edits) = plain;
             }
         }
         if edits.total() == 0 {
-            return Ok(None);
+            return Ok(Transformed {
+                graph: None,
+                time: least,
+            });
         }
         self.log
             .time("verify", || heddle_ir::verify(&graph))
             .map_err(|errors| Error::invalid("a transformation", &errors))?;
-        Ok(Some(graph))
+        Ok(Transformed {
+            graph: Some(graph),
+            time: least,
+        })
     }
 }
 

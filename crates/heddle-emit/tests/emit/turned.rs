@@ -14,8 +14,8 @@ fn check(text: &str, call: &str, turns: bool) {
 
 #[test]
 fn copies_of_any_size() {
-    for (a, b) in [(4, 4), (5, 7), (16, 64), (17, 65), (15, 63), (67, 131)] {
-        for (dtype, bytes) in [("f32", 4), ("i32", 4), ("i64", 8), ("f64", 8)] {
+    for (a, b) in [(4, 64), (5, 7), (17, 65), (67, 131)] {
+        for (dtype, bytes) in [("f32", 4), ("i64", 8)] {
             let two = format!(
                 "fn @main(%x: {dtype}[{a},{b}]) -> (%y: {dtype}[{b},{a}]) {{
   return transpose(%x, perm=[1,0])

@@ -4,8 +4,9 @@
 //! The walk keeps, for each buffer, the accesses not yet visible to all units: their partitions,
 //! and the units that have waited for them. Accesses with equal partitions need no synchronisation,
 //! since the same unit makes both (Rammer §3.2: data-flow edges whose tasks are aligned need no
-//! barrier). Units that are a cluster of the launch have a barrier of their own. Loops are walked until the state at the head covers the back edge; procedures until
-//! the state at entry covers all calls.
+//! barrier). Units that are a cluster of the launch have a barrier of their own. Loops are walked
+//! until the state at the head covers the back edge; procedures until the state at entry covers all
+//! calls.
 
 mod loops;
 mod procedures;

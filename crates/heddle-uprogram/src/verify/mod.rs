@@ -23,7 +23,8 @@
 //! order, because they compute conditions and trip counts from the same values (whose loads are
 //! accesses of all units, see 2), and a unit signals before it waits itself. In a fork, each unit
 //! runs the calls of its team and waits for its team only. So among waiting units, those at the
-//! earliest statement can proceed.
+//! earliest statement can proceed. The units of a cluster come to its barrier as they come to a wait for
+//! all of them; where calls part the units there is none.
 //!
 //! Assumed of lowering: an operator writes each element once, and offsets are in bounds.
 
