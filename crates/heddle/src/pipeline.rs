@@ -134,6 +134,12 @@ struct Transformed {
     time: Option<f64>,
 }
 
+/// A way to launch a program, with the graph for it.
+struct Way {
+    backend: Box<dyn Backend>,
+    graph: Transformed,
+}
+
 /// One compilation.
 #[derive(Clone, Copy)]
 pub(crate) struct Pipeline<'a> {
@@ -241,12 +247,12 @@ impl Pipeline<'_> {
     /// Builds a program without parts, for launches in clusters if it then takes less time and they fit at once.
     fn whole(&self, module: &Arc<Module>) -> Built {
         let graph = self.prepared(module)?;
-        if let Some((clustered, graph)) = self.faster_in_clusters(module, &graph)? {
+        if let Some(way) = self.faster_in_clusters(module, &graph)? {
             let pipeline = Pipeline {
-                backend: &*clustered,
+                backend: &*way.backend,
                 ..*self
             };
-            match pipeline.for_machine(module, graph) {
+            match pipeline.for_machine(module, way.graph) {
                 Err(error) if error.resident_units().is_some() => {
                     (self.log).note(format!("{error}: it is launched without clusters"));
                 }
@@ -261,22 +267,22 @@ impl Pipeline<'_> {
         &self,
         module: &Arc<Module>,
         own: &Transformed,
-    ) -> Result<Option<(Box<dyn Backend>, Transformed)>, Error> {
+    ) -> Result<Option<Way>, Error> {
         let ways = self.backend.in_clusters();
         if ways.is_empty() || !self.options.optimize {
             return Ok(None);
         }
         let mut least = GAIN * self.time_of(module, own);
         let mut found = None;
-        for way in ways {
+        for backend in ways {
             let pipeline = Pipeline {
-                backend: &*way,
+                backend: &*backend,
                 ..*self
             };
             let graph = pipeline.prepared(module)?;
             let time = pipeline.time_of(module, &graph);
             if time < least {
-                (least, found) = (time, Some((way, graph)));
+                (least, found) = (time, Some(Way { backend, graph }));
             }
         }
         Ok(found)
