@@ -8,7 +8,7 @@ use crate::nest::Level;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, Site, bare, name};
 
-/// Places of either axis that a copy transposes at a time: 256 bytes of each row, which stay in the L1.
+/// Places of either axis that a copy transposes at a time: 256 or 512 bytes of each row, which stay in the L1.
 const BLOCK: i64 = 64;
 
 /// Places of an axis from which on copies are transposed in squares.
@@ -98,24 +98,17 @@ impl Writer<'_> {
         self.open(around, &mut s, &roots, &inner);
         let variable = |w: &Self, level: Level| name(w.op.axes[level.last].0);
         let [next, far] = turned.levels.map(|level| variable(self, level));
-        let mut counts = vec![];
         for &level in both {
             let (from, to) = self.level(level);
             let v = variable(self, level);
             self.text.line(format!(
                 "for (int64_t {v} = {from}; {v} < {to}; {v} += {BLOCK}) {{"
             ));
-            let count = format!("count_{v}");
             self.text.line(format!(
-                "const int64_t {count} = {to} - {v} < {BLOCK} ? {to} - {v} : {BLOCK};"
+                "const int64_t count_{v} = {to} - {v} < {BLOCK} ? {to} - {v} : {BLOCK};"
             ));
-            counts.push((v, count));
         }
         self.poll();
-        let count = |v: &str| {
-            let found = counts.iter().find(|c| c.0 == v);
-            found.map_or_else(String::new, |c| c.1.clone())
-        };
         let [from, to] = [
             s.write(self.text, turned.load),
             s.write(self.text, store.offset),
@@ -123,9 +116,7 @@ impl Writer<'_> {
         let [from_step, to_step] = turned.steps;
         let (b, bytes) = (heddle_ir::Entity::index(store.buffer), turned.bytes);
         self.text.line(format!(
-            "heddle_turned_{bytes}({}, {}, &{}, {from_step}, {to_step}, &b{b}[{}]);",
-            count(&next),
-            count(&far),
+            "heddle_turned_{bytes}(count_{next}, count_{far}, &{}, {from_step}, {to_step}, &b{b}[{}]);",
             bare(&from),
             bare(&to)
         ));
