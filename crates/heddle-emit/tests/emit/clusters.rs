@@ -1,6 +1,7 @@
 //! Launches in clusters: layers on a cluster each, whole programs in one, and launches of another shape.
 
 use crate::harness::{Case, PROGRAMS, drawn};
+use crate::mutants::BY_HAND;
 use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
 use heddle_runtime::{Grid, RunError};
@@ -73,22 +74,12 @@ fn layers_meet_in_their_clusters() {
     }
 }
 
-/// Programs with each kind of control flow and of memory.
-const BY_HAND: [&str; 9] = [
-    "exchanges",
-    "reductions",
-    "loops",
-    "branches",
-    "recursion",
-    "forks",
-    "updates",
-    "stacks",
-    "growth",
-];
-
 #[test]
 fn programs_run_in_one_cluster() {
-    let chosen = PROGRAMS.iter().filter(|p| BY_HAND.contains(&p.0));
+    let has_memory = |name| ["stacks", "growth"].contains(&name);
+    let chosen = PROGRAMS
+        .iter()
+        .filter(|p| BY_HAND.contains(&p.0) || has_memory(p.0));
     for (k, (name, text)) in chosen.enumerate() {
         let blocks = [2, 3, 8][k % 3];
         let case = in_one(name, text, [3, 70][k % 2], blocks, 64);

@@ -20,7 +20,7 @@ use made::mutants;
 mod made;
 
 /// Programs with branches, loops, recursion, forks, scans, updates, products and rows.
-const BY_HAND: [&str; 8] = [
+pub const BY_HAND: [&str; 8] = [
     "exchanges",
     "reductions",
     "loops",
