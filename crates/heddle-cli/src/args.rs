@@ -262,7 +262,7 @@ pub struct Exec {
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     pub device: DeviceArg,
     /// The launch that --device sim simulates, as blocks=4,threads=64,warp=32,cluster=1,seed=1, which are the defaults of keys that are
-    /// left out. The program is scheduled for the blocks; the seed draws the order in which threads run.
+    /// left out. The program is scheduled for the blocks, and for clusters of more than one; the seed draws the order in which threads run.
     #[arg(long, value_name = "KEY=N,...")]
     pub sim: Option<Grid>,
     /// Run --device sim under a sanitizer, with a thread of the system for each of the grid's, up to 16 blocks of 256: races, or accesses

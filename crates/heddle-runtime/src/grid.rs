@@ -15,7 +15,8 @@ pub struct Grid {
     pub threads: u32,
     /// Threads of a warp, 1 to 64; they divide the threads of a block.
     pub warp: u32,
-    /// Blocks of a cluster, 1 to 16, which see each other's shared arrays; they divide the blocks.
+    /// Blocks of a cluster, 1 to 16, which have a barrier of their own and see each other's shared arrays; they divide the blocks. The
+    /// program is scheduled for clusters of more than one.
     pub cluster: u32,
     /// Seed of the order in which blocks, warps and threads run.
     pub seed: u64,
