@@ -886,10 +886,8 @@ API int cuLaunchKernelEx(const LaunchConfig *config, void *handle, void **argume
   Stream *stream = known(function, config->stream);
   auto *kernel = (Kernel *)handle;
   uint32_t cluster, blocks = config->blocks[0], threads = config->threads[0], shared = config->shared;
-  if (!stream || !is_shape(function, config, kernel, &cluster)) {
-    mistake(function, "its shape or its stream");
-    return INVALID_VALUE;
-  }
+  if (!stream) mistake(function, "its stream");
+  if (!stream || !is_shape(function, config, kernel, &cluster)) return INVALID_VALUE;
   if (shared > kernel->allowed) {
     mistake(function, "more bytes of a block than it was told of");
     return INVALID_VALUE;

@@ -70,58 +70,51 @@ impl Placed {
 impl Placed {
     /// The same with the barriers of clusters. Where units part for calls, "all" are not always those of the launch.
     fn in_clusters(mut self, program: &UProgram, machine: &Machine) -> Self {
-        let Some(clusters) = Clusters::of(machine) else {
+        let Some(first) = first_cluster(machine) else {
             return self;
         };
-        clusters.meet_in(&mut self.body);
+        meet_in_clusters(first, &mut self.body);
         if !program.has_forks() {
             for (_, body) in &mut self.procedures {
-                clusters.meet_in(body);
+                meet_in_clusters(first, body);
             }
         }
         self
     }
 }
 
-/// The clusters that a machine's launches have.
-#[derive(Clone, Copy)]
-struct Clusters {
-    count: u32,
-    units: u32,
+/// The first cluster of a machine's launches.
+fn first_cluster(machine: &Machine) -> Option<Cluster> {
+    let (count, units) = machine.clusters()?;
+    let team = Team {
+        index: 0,
+        of: u32::try_from(count).ok()?,
+    };
+    let units = u32::try_from(units).ok()?;
+    Some(Cluster { team, units })
 }
 
-impl Clusters {
-    fn of(machine: &Machine) -> Option<Self> {
-        let (count, units) = machine.clusters()?;
-        Some(Self {
-            count: u32::try_from(count).ok()?,
-            units: u32::try_from(units).ok()?,
-        })
-    }
-
-    /// Gives statements a cluster's barrier where its units wait for all of them.
-    fn meet_in(self, stmts: &mut [Stmt]) {
-        for_each_stmt_mut(stmts, &mut |stmt| {
-            let Stmt::Sync(sync @ Sync::Wait { .. }) = stmt else {
-                return;
-            };
-            let team = match sync.ends() {
-                Some((Units::All, Units::All)) => Some(Team { index: 0, of: 1 }),
-                Some((Units::Team(from), Units::Team(to))) if from == to => Some(from),
-                _ => None,
-            };
-            if let Some(team) = team.filter(|team| team.of == self.count) {
-                let units = self.units;
-                *sync = Sync::Cluster(Cluster { team, units });
-            }
-        });
-    }
+/// Gives statements the barriers of clusters such as this one where a cluster's units wait for all of them.
+fn meet_in_clusters(first: Cluster, stmts: &mut [Stmt]) {
+    for_each_stmt_mut(stmts, &mut |stmt| {
+        let Stmt::Sync(sync @ Sync::Wait { .. }) = stmt else {
+            return;
+        };
+        let team = match sync.ends() {
+            Some((Units::All, Units::All)) => Team { index: 0, of: 1 },
+            Some((Units::Team(from), Units::Team(to))) if from == to => from,
+            _ => return,
+        };
+        if team.of == first.team.of {
+            *sync = Sync::Cluster(Cluster { team, ..first });
+        }
+    });
 }
 
 /// Places the synchronisations of a program without procedures, statement by statement.
 pub(super) struct Placer<'p> {
     walk: Walk<'p>,
-    clusters: Option<Clusters>,
+    cluster: Option<Cluster>,
 }
 
 impl<'p> Placer<'p> {
@@ -140,7 +133,7 @@ impl<'p> Placer<'p> {
                 known: Known::new(program),
                 state,
             },
-            clusters: Clusters::of(machine),
+            cluster: first_cluster(machine),
         }
     }
 
@@ -153,8 +146,8 @@ impl<'p> Placer<'p> {
     pub(super) fn place(&mut self, body: &[Stmt], k: usize) -> Vec<Stmt> {
         let mut out = vec![];
         self.walk.stmt(&mut out, body, k);
-        if let Some(clusters) = self.clusters {
-            clusters.meet_in(&mut out);
+        if let Some(first) = self.cluster {
+            meet_in_clusters(first, &mut out);
         }
         out
     }

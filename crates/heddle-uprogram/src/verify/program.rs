@@ -27,6 +27,8 @@
 //!    and are written by the program.
 //! 10. A call passes buffers of their types to a procedure's parameters, each once; each call has
 //!     one site.
+//! 11. Barriers of clusters are of one launch, for which resident operands are planned, too, and stand
+//!     where units have not parted.
 
 use std::collections::BTreeSet;
 

@@ -42,7 +42,7 @@ impl Cuda {
         let mut machine = machine;
         let on_chip = &mut machine.limits.on_chip_bytes;
         *on_chip = facts.shared_bytes.min(*on_chip);
-        let machine = match number(&gpu.arch) >= Some(CORES) {
+        let machine = match arch_number(&gpu.arch) >= Some(CORES) {
             true => machine,
             false => machine.without_cores(),
         };
@@ -82,7 +82,7 @@ const CORES: u32 = 80;
 const CLUSTERS: u32 = 90;
 
 /// The number of an architecture such as `sm_90a`.
-fn number(arch: &str) -> Option<u32> {
+fn arch_number(arch: &str) -> Option<u32> {
     let digits = arch.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = digits.find(|c: char| !c.is_ascii_digit());
     digits[..end.unwrap_or(digits.len())].parse().ok()
@@ -145,7 +145,7 @@ impl Backend for Cuda {
     }
 
     fn in_clusters(&self) -> Vec<Box<dyn Backend>> {
-        if number(&self.gpu.arch) < Some(CLUSTERS) {
+        if arch_number(&self.gpu.arch) < Some(CLUSTERS) {
             return vec![];
         }
         let clustered = in_clusters(&self.setup.machine).map(|machine| {

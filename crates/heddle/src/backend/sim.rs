@@ -29,16 +29,12 @@ impl Sim {
         let machine = machine
             .with_grid(blocks, grid.threads as usize)
             .with_warp(grid.warp as usize);
+        // Clusters, and copies of operands, are planned for the grid that runs.
         let machine = match blocks == grid.blocks as usize {
-            true => match machine.clone().in_clusters(grid.cluster as usize) {
-                Some(clustered) => clustered,
-                None => machine,
-            },
-            false => machine,
-        };
-        // Copies of operands are planned for the grid that runs.
-        let machine = match blocks == grid.blocks as usize {
-            true => machine,
+            true => {
+                let clustered = machine.clone().in_clusters(grid.cluster as usize);
+                clustered.unwrap_or(machine)
+            }
             false => machine.without_residents(),
         };
         // Simulated tensor cores are of warps of 32 lanes, and no sanitizer knows them.
