@@ -31,6 +31,12 @@ pub const BLOCK_ROWS: i64 = 96;
 /// Rows of a map in a piece of a share: a multiple of the rows of a tile, which go down a column.
 const BLOCK_LINES: i64 = 24;
 
+/// Rows of a map that a tile of windows has at most: eight with the longest vectors.
+const TILE_LINES: f64 = 8.0;
+
+/// A tile of fewer rows takes as long as one of these: its panel is read from the L2.
+const LEAST_LINES: f64 = 3.0;
+
 /// `out[offset] = finish(sum over depth of a · b)` at each point of the operator's axes.
 #[derive(Clone, Debug)]
 pub struct Contract {
@@ -231,10 +237,11 @@ impl Contract {
     }
 
     /// Places of a split axis that a unit with a share of `most` computes: whole tiles of columns,
-    /// including tiles shared with a neighbour.
+    /// including tiles shared with a neighbour; of windows, as many as it would in the time of tiles with few rows of the map.
     pub fn computed(&self, axis: Local, grain: i64, most: f64) -> f64 {
         if axis != self.columns {
-            return most;
+            let line = self.lines().filter(|_| Some(axis) == self.rows);
+            return line.map_or(most, |line| most * slower(most / line as f64));
         }
         let width = self.tile;
         let whole = grain % width == 0 || most % width as f64 == 0.0;
@@ -243,4 +250,11 @@ impl Contract {
         // Half of the units share a tile at one end only.
         (tiles + 0.5 * shared) * width as f64
     }
+}
+
+/// How many times as long windows of so many rows of a map take as in full tiles.
+fn slower(lines: f64) -> f64 {
+    let lines = lines.ceil().max(1.0);
+    let tile = lines / (lines / TILE_LINES).ceil();
+    (LEAST_LINES / tile).max(1.0)
 }

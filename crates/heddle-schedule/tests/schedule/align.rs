@@ -3,7 +3,7 @@
 use crate::common::{lowered, shape};
 use heddle_machine::Machine;
 use heddle_schedule::{align_splits, place_syncs};
-use heddle_uprogram::program::Share;
+use heddle_uprogram::program::{Body, Share};
 
 /// Statements of the program without and with aligned splits.
 fn shapes(text: &str) -> (String, String) {
@@ -35,6 +35,36 @@ fn columns_follow_who_reads_them() {
     );
     assert_eq!(plain, "rsrrr");
     assert_eq!(aligned, "rrrr");
+}
+
+/// Tiles of a convolution go down the columns of the map: units that share each of its rows would read the weights for few places at a
+/// time.
+#[test]
+fn rows_of_a_map_are_not_shared() {
+    let mut program = lowered(
+        "fn @main(%x: f32[1,32,41,60]) -> (%y: f32[60,1312]) {
+           %w = const splat 0.5: f32[32,32,5,5]
+           %c = conv(%x, %w, [2, 2, 2, 2], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+           %y = tanh(reshape(transpose(%c, perm=[3,0,1,2]), [60, 1312]))
+           return %y
+         }",
+    );
+    let machine = Machine::reference_host(2);
+    heddle_schedule::select_kernels(&mut program, &machine);
+    align_splits(&mut program, &machine);
+    let running = program.running().into_iter();
+    let operators: Vec<_> = running.map(|id| &program.operators[id]).collect();
+    let is_map = |body: &Body| matches!(body, Body::Contract(c) if c.windows.is_some());
+    let op = operators
+        .iter()
+        .find(|op| is_map(&op.body))
+        .expect("a convolution");
+    let splits = op.share.splits();
+    assert!(
+        splits
+            .iter()
+            .all(|split| split.period == op.axes[split.axis].1)
+    );
 }
 
 #[test]
