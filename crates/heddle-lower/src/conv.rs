@@ -104,6 +104,13 @@ impl Lowerer<'_> {
                 let pool = &mut self.program.pool;
                 known.element(pool, (dtype, buffer), index[3], k[0])
             }
+            None if self.is_pointwise(w, windows) => {
+                let channels = x.shape()[1];
+                let map = vec![shape[0], channels, places];
+                let map = Val::lazy(dtype, map, View::Reshape(x.clone()));
+                let channel = self.program.pool.sum(first, inside[0]);
+                map.read(&mut self.program.pool, &[index[0], channel, index[3]])
+            }
             None => self.windowed(x, windows, index[0], first, &place, &inside),
         };
         let buffer = self.scratch(dtype, shape)?;
@@ -153,10 +160,29 @@ impl Lowerer<'_> {
                 pad: known(windows.pads[i])?,
             })
         };
-        let axes = (0..shape.len() - 2).map(axis).collect::<Option<Vec<_>>>()?;
+        let mut axes = (0..shape.len() - 2).map(axis).collect::<Option<Vec<_>>>()?;
+        if self.is_pointwise(w, windows) {
+            let places = axes.iter().try_fold(1i64, |n, a| n.checked_mul(a.places))?;
+            let size = places;
+            axes = vec![WindowAxis {
+                places,
+                size,
+                dilation: 1,
+                ..axes[0]
+            }];
+        }
         let channels = [known(w.shape()[1])?, known(x.shape()[1])?];
         let found = contract::Windows::new(channels, outer, &axes)?;
         Some((*buffer, found))
+    }
+
+    /// True if each place of the result has the channels of one place of the map, which is as large: all spatial axes are then
+    /// one, and its places lie next to each other.
+    fn is_pointwise(&self, w: &Val, windows: &Windows) -> bool {
+        let is = |size: &ExprId, n| self.program.pool.as_int(*size) == Some(n);
+        w.shape()[2..].iter().all(|taps| is(taps, 1))
+            && windows.strides.iter().all(|stride| *stride == 1)
+            && windows.pads.iter().all(|pad| is(pad, 0))
     }
 
     /// The input at a window place (channel, then spatial) of an output place; zero outside.
