@@ -18,6 +18,7 @@ mod map;
 mod nest;
 mod operator;
 mod ordered;
+mod peel;
 mod prelude;
 mod program;
 mod quads;

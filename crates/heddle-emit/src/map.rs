@@ -36,6 +36,9 @@ impl Writer<'_> {
         if let Some(turned) = self.turned(store, value, &levels) {
             return self.turn(store, &turned, &levels, scalars);
         }
+        if self.is_peeled(&levels, value) {
+            return self.peeled(&levels, &scalars, !early.is_empty(), (store, value));
+        }
         self.open(&levels, &mut scalars, early, &[]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);

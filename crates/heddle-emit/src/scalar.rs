@@ -12,6 +12,7 @@ use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::Dialect;
+use crate::peel::Ranges;
 use crate::text::Text;
 
 /// The error site of a block of code.
@@ -46,6 +47,8 @@ pub struct Scalars<'p> {
     pub next: usize,
     /// Nesting depth of choices around the current expression.
     choices: usize,
+    /// What is known of variables: conditions that it decides are not tested.
+    pub ranges: Ranges,
 }
 
 impl<'p> Scalars<'p> {
@@ -70,6 +73,7 @@ impl<'p> Scalars<'p> {
             known: HashMap::new(),
             next: 0,
             choices: 0,
+            ranges: Ranges::default(),
         }
     }
 
@@ -79,6 +83,11 @@ impl<'p> Scalars<'p> {
         match expr {
             Expr::Num(dtype, bits) => return number(dtype, bits),
             Expr::Local(local) => return name(local),
+            Expr::Compare(..) | Expr::Binary(_, DType::Bool, ..) => {
+                if let Some(holds) = self.ranges.truth(self.program, id) {
+                    return u8::from(holds).to_string();
+                }
+            }
             _ => {}
         }
         if let Some(known) = self.known.get(&id) {
@@ -105,6 +114,7 @@ impl<'p> Scalars<'p> {
     pub fn hoist(&mut self, text: &mut Text, roots: &[ExprId], varying: &[Local], body: &Body) {
         let mut parts = Parts {
             program: self.program,
+            ranges: &self.ranges.clone(),
             varying,
             written: body.store().buffer,
             kinds: HashMap::new(),
@@ -115,10 +125,9 @@ impl<'p> Scalars<'p> {
             if !seen.insert(id) {
                 continue;
             }
-            let expr = self.program.pool[id];
             match parts.kind(id) {
                 Kind::Cheap => {}
-                Kind::Varies => open.extend(expr.operands()),
+                Kind::Varies => open.extend(parts.operands(id)),
                 Kind::Costly if self.known.contains_key(&id) => {}
                 Kind::Costly => {
                     let value = self.write(text, id);
@@ -171,6 +180,9 @@ impl<'p> Scalars<'p> {
                 format!("({a} {} {b})", comparison(op))
             }
             Expr::Select(_, cond, a, b) => {
+                if let Some(holds) = self.ranges.truth(self.program, cond) {
+                    return self.write(text, if holds { a } else { b });
+                }
                 let cond = self.write(text, cond);
                 self.choices += 1;
                 let (a, b) = (self.write(text, a), self.write(text, b));
@@ -255,12 +267,27 @@ enum Kind {
 /// Classifies expressions by their invariance.
 struct Parts<'p> {
     program: &'p UProgram,
+    ranges: &'p Ranges,
     varying: &'p [Local],
     written: Buffer,
     kinds: HashMap<ExprId, Kind>,
 }
 
 impl Parts<'_> {
+    /// What an expression is computed from: of a choice that is decided, the value that is chosen.
+    fn operands(&self, id: ExprId) -> Vec<ExprId> {
+        match self.program.pool[id] {
+            Expr::Select(_, cond, a, b) => match self.ranges.truth(self.program, cond) {
+                Some(holds) => vec![if holds { a } else { b }],
+                None => vec![cond, a, b],
+            },
+            Expr::Binary(_, DType::Bool, ..) if self.ranges.truth(self.program, id).is_some() => {
+                vec![]
+            }
+            expr => expr.operands().collect(),
+        }
+    }
+
     fn kind(&mut self, id: ExprId) -> Kind {
         if let Some(&kind) = self.kinds.get(&id) {
             return kind;
@@ -268,6 +295,9 @@ impl Parts<'_> {
         let expr = self.program.pool[id];
         let own = match expr {
             Expr::Num(..) => Kind::Cheap,
+            Expr::Binary(_, DType::Bool, ..) if self.ranges.truth(self.program, id).is_some() => {
+                Kind::Cheap
+            }
             Expr::Local(local) if self.varying.contains(&local) => Kind::Varies,
             Expr::Local(_) => Kind::Cheap,
             Expr::Load(buffer, _) if buffer == self.written => Kind::Varies,
@@ -278,7 +308,7 @@ impl Parts<'_> {
             _ => Kind::Costly,
         };
         let mut kind = own;
-        for operand in expr.operands() {
+        for operand in self.operands(id) {
             kind = match (kind, self.kind(operand)) {
                 (Kind::Varies, _) | (_, Kind::Varies) => Kind::Varies,
                 (Kind::Costly, _) | (_, Kind::Costly) => Kind::Costly,

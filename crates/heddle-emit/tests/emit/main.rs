@@ -17,6 +17,7 @@ mod lanes;
 mod math;
 mod measured;
 mod mutants;
+mod peel;
 mod pieces;
 mod prelude;
 mod quads;
