@@ -42,7 +42,7 @@ pub fn longest_run(program: &UProgram, dtype: heddle_ir::DType) -> Option<i64> {
 
 /// True if the taps along the innermost axis are one run.
 fn joined(windows: &Windows, x: WindowAxis) -> bool {
-    x.dilation == 1 && windows.channels == windows.all
+    x.dilation == 1 && windows.channels == windows.pitch
 }
 
 impl Writer<'_> {
@@ -75,7 +75,7 @@ impl Writer<'_> {
                 "static const heddle_windows windows = {{{{{}}}, {}, {}}};",
                 figures.join(", "),
                 windows.channels,
-                windows.all
+                windows.pitch
             ),
             format!("const int64_t end = (last + {}) / {width};", width - 1),
             format!(

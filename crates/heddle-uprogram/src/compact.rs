@@ -38,12 +38,13 @@ impl UProgram {
         let read = self.read_buffers();
         for id in self.buffers.keys().collect::<Vec<_>>() {
             let data = &mut self.buffers[id];
-            if let BufferKind::Constant(tensor) = &mut data.kind
+            if let BufferKind::Constant(tensor) | BufferKind::Packed(Panels { tensor, .. }) =
+                &data.kind
                 && !read.contains(&id)
                 && !tensor.is_empty()
                 && let Ok(nothing) = Tensor::new(tensor.dtype(), vec![0], Bytes::new())
             {
-                *tensor = nothing;
+                data.kind = BufferKind::Constant(nothing);
                 data.len = self.pool.int(0);
             }
         }

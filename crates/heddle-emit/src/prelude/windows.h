@@ -9,8 +9,8 @@
 #define HEDDLE_WINDOWS
 /* An axis of a map: tap `t` of window `p` is at p * stride + t * dilation - pad. */
 typedef struct { int64_t places, size, taps, stride, dilation, pad; } heddle_window_axis;
-/* The windows of a map: channels of a window, and of the map. */
-typedef struct { heddle_window_axis axis[3]; int64_t channels, all; } heddle_windows;
+/* The windows of a map: channels of a window, and elements of the map from a place to the next one. */
+typedef struct { heddle_window_axis axis[3]; int64_t channels, pitch; } heddle_windows;
 /* A tile: its first row, its rows, each so many `places` of the innermost axis behind the one before, and its runs. */
 typedef struct { int64_t row, rows, runs; } heddle_window_tile;
 
@@ -35,7 +35,7 @@ HEDDLE_KERNEL HEDDLE_NAME(find_runs)(const heddle_windows *w, const HEDDLE_T *a,
                                      int64_t place, int64_t tiles, int64_t most, heddle_window_tile *tile,
                                      HEDDLE_NAME(run) *run) {
   const heddle_window_axis *const z = &w->axis[0], *const y = &w->axis[1], *const x = &w->axis[2];
-  const bool joined = x->dilation == 1 && w->channels == w->all;
+  const bool joined = x->dilation == 1 && w->channels == w->pitch;
   const int64_t first_line = first_row / x->places, lines = (last_row - 1) / x->places + 1 - first_line;
   const int64_t strips = (lines + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
   int64_t strip = place / x->places, column = place % x->places;
@@ -61,7 +61,7 @@ HEDDLE_KERNEL HEDDLE_NAME(find_runs)(const heddle_windows *w, const HEDDLE_T *a,
         for (int64_t r = 0; r < rows; r++) {
           const int64_t down = at_z[r] + i * z->dilation, across = at_y[r] + j * y->dilation;
           const bool meets = down >= 0 && down < z->size && across >= 0 && across < y->size;
-          const int64_t start = ((down * y->size + across) * x->size + at + from * x->dilation) * w->all;
+          const int64_t start = ((down * y->size + across) * x->size + at + from * x->dilation) * w->pitch;
           next->row[r] = meets ? a + start : HEDDLE_NAME(zeros);
           met |= meets;
         }
@@ -72,7 +72,7 @@ HEDDLE_KERNEL HEDDLE_NAME(find_runs)(const heddle_windows *w, const HEDDLE_T *a,
         for (int64_t k = from + 1; !joined && k < to; k++, next++) {
           for (int64_t r = 0; r < rows; r++) {
             const HEDDLE_T *const before = next[-1].row[r];
-            next->row[r] = before == HEDDLE_NAME(zeros) ? before : before + x->dilation * w->all;
+            next->row[r] = before == HEDDLE_NAME(zeros) ? before : before + x->dilation * w->pitch;
           }
           next->first = next[-1].first + w->channels;
           next->count = w->channels;

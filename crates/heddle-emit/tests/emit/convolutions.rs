@@ -352,6 +352,38 @@ fn networks() {
     }
 }
 
+/// Convolutions of one place around one of nine: products of the places of a map with its channels innermost. 512 channels lie in
+/// places with a line more. What a block adds is read as it lies, too.
+const BOTTLENECK: &str = "fn @main(%x: f32[n,3,9,7]) -> (%y: f32[n,512,9,7], %z: f32[n,48,5,4], %s: f32[n,512]) {
+  %w0 = const splat 0.25: f32[16,3,3,3]
+  %w1 = const splat 0.125: f32[512,16,1,1]
+  %w2 = const splat 0.0625: f32[512,16,3,3]
+  %w3 = const splat 0.03125: f32[16,512,1,1]
+  %w4 = const splat 0.5: f32[48,16,1,1]
+  %a = max(conv(%x, %w0, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1), 0)
+  %b = max(conv(%a, %w1, [0, 0, 0, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1), -1)
+  %c = max(conv(%b, %w2, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=32), 0)
+  %d = max(add(conv(%c, %w3, [0, 0, 0, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1), %a), 0)
+  %z = conv(%d, %w4, [0, 0, 0, 0], strides=[2,2], dilations=[1,1], input_dilations=[1,1], groups=1)
+  %y = conv(%d, %w1, [0, 0, 0, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+  %s = reduce(sub(%y, %b), kind=sum, axes=[2,3], keep=false)
+  return %y, %z, %s
+}";
+
+#[test]
+fn places_of_laid_out_maps() {
+    for batch in [0, 1, 3] {
+        check("a bottleneck", BOTTLENECK, batch, &[1, 2, 5]);
+        let text = BOTTLENECK.replace("[n,", &format!("[{batch},"));
+        let case = check("a bottleneck", &text, batch, &[1, 2, 5]);
+        if batch > 0 {
+            // No kernel packs a map.
+            let text = case.own_text();
+            assert!(!text.contains("heddle_pack_"), "{text}");
+        }
+    }
+}
+
 /// A map that a loop carries and changes in an arm: its copies are made anew.
 const LOOP: &str = "fn @main(%x: f32[1,4,5,5], %t: i64[]) -> (%y: f32[1,4,5,5]) {
   %w = const splat 0.125: f32[4,4,3,3]

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use heddle_ir::DType;
+use heddle_ir::op::BinaryOp;
 
-use super::lay_out::lay_channels_last;
+use super::lay_out::{Gain, lay_channels_last};
 use crate::effects::{Effects, touched_by};
-use crate::fuse::uses::Uses;
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -14,8 +14,9 @@ use heddle_uprogram::program::{
     Share, Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
-/// A map: its buffer, the number of its images unless it is one, its channels and places.
-type Map = (Buffer, Option<ExprId>, [i64; 2]);
+/// A map: its buffer, the number of its images unless it is one, its channels and places, and the elements from a place to the next
+/// one where the channels are innermost.
+type Map = (Buffer, Option<ExprId>, [i64; 3]);
 
 /// Copies of maps with their channels innermost.
 pub(super) struct ChannelsLast {
@@ -25,6 +26,10 @@ pub(super) struct ChannelsLast {
     copies: HashMap<Map, (Buffer, OperatorId)>,
     /// The map that an operator reads a copy of, and the operator that makes it.
     reads: BTreeMap<OperatorId, (Buffer, OperatorId)>,
+    /// Operators for which no copy is made, as they were before.
+    logical: BTreeMap<OperatorId, Operator>,
+    /// The channels, places and pitch of the results of operators whose columns are channels.
+    results: Vec<(OperatorId, [i64; 3])>,
 }
 
 impl ChannelsLast {
@@ -42,7 +47,20 @@ impl ChannelsLast {
             in_body,
             copies: HashMap::new(),
             reads: BTreeMap::new(),
+            logical: BTreeMap::new(),
+            results: vec![],
         }
+    }
+
+    /// Names the channels, places and pitch of the result of an operator whose columns are channels.
+    pub(super) fn gives(&mut self, writer: OperatorId, result: [i64; 3]) {
+        self.results.push((writer, result));
+    }
+
+    /// Says that a reader is better off without its copy, unless the copy is made for another one.
+    pub(super) fn unless_copied(&mut self, reader: OperatorId, program: &UProgram) {
+        let op = program.operators[reader].clone();
+        self.logical.insert(reader, op);
     }
 
     /// True if the main program alone runs an operator: copies for it have one place.
@@ -58,7 +76,7 @@ impl ChannelsLast {
         (map, images): (Buffer, Option<ExprId>),
         windows: &Windows,
     ) -> Buffer {
-        let sizes = [windows.all, windows.sizes()];
+        let sizes = [windows.all, windows.sizes(), windows.pitch];
         let copies = self.copies.entry((map, images, sizes));
         let &mut (buffer, copy) = copies.or_insert_with(|| copy(program, (map, images, sizes)));
         self.reads.insert(reader, (map, copy));
@@ -67,8 +85,7 @@ impl ChannelsLast {
 
     /// Puts each copy before its readers, once for those between which nothing writes the map, and
     /// before a loop that does not write it.
-    pub(super) fn insert(mut self, program: &mut UProgram) {
-        self.lay_out(program);
+    pub(super) fn insert(self, program: &mut UProgram) {
         let effects = Effects::new(program);
         let mut body = std::mem::take(&mut program.body);
         self.insert_in(program, &effects, &mut body, &BTreeSet::new());
@@ -76,8 +93,13 @@ impl ChannelsLast {
     }
 
     /// Lays out maps themselves with their channels innermost where that is possible, so that no
-    /// copy is made.
-    fn lay_out(&mut self, program: &mut UProgram) {
+    /// copy is made, and results that would be written channel by channel, but for maps that stay as they are. Gives the operators
+    /// that read their map as it is after all, as they were.
+    pub(super) fn lay_out(
+        &mut self,
+        program: &mut UProgram,
+        stays: impl Fn(Buffer) -> bool,
+    ) -> Vec<(OperatorId, Operator)> {
         let copies: Vec<_> = self
             .copies
             .iter()
@@ -87,24 +109,65 @@ impl ChannelsLast {
         for ((map, _, sizes), copy) in copies {
             layouts.entry(map).or_default().push((sizes, copy));
         }
-        for (map, layouts) in layouts {
-            let [(sizes, (last, copy))] = layouts[..] else {
-                continue;
-            };
-            let uses = Uses::of(program);
-            if !lay_channels_last(program, &uses, (map, sizes), &BTreeSet::from([copy])) {
-                continue;
+        let mut decided = BTreeSet::new();
+        let mut given = BTreeSet::new();
+        for (map, mut layouts) in layouts {
+            layouts.sort_unstable_by_key(|(_, copy)| copy.1);
+            let one = layouts.len() == 1;
+            for (sizes, (last, copy)) in layouts {
+                let readers = self.reads.iter().filter(|(_, read)| **read == (map, copy));
+                let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
+                let is_copied = readers.iter().any(|id| !self.logical.contains_key(id));
+                let gain = if is_copied { Gain::Copy } else { Gain::Place };
+                let exempt = BTreeSet::from([copy]);
+                let laid_out = one
+                    && !stays(map)
+                    && lay_channels_last(program, (map, sizes), &exempt, &mut self.logical, gain);
+                if laid_out {
+                    program.buffers[map].len = with_pitch(program, program.buffers[map].len, sizes);
+                    decided.insert(map);
+                } else if is_copied {
+                    continue;
+                }
+                let names = BTreeMap::from([(last, map)]);
+                for reader in readers {
+                    self.reads.remove(&reader);
+                    if laid_out {
+                        let op = program.operators[reader].clone();
+                        program.operators[reader] = program.renamed(&op, &names);
+                        self.logical.remove(&reader);
+                    } else {
+                        given.insert(reader);
+                        // Readers to come: it stays as it is.
+                        decided.insert(map);
+                    }
+                }
+                program.buffers[last].len = program.pool.int(0);
             }
-            let names = BTreeMap::from([(last, map)]);
-            let readers = self.reads.iter().filter(|(_, read)| **read == (map, copy));
-            let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
-            for reader in readers {
-                let op = program.operators[reader].clone();
-                program.operators[reader] = program.renamed(&op, &names);
-                self.reads.remove(&reader);
-            }
-            program.buffers[last].len = program.pool.int(0);
         }
+        for (id, sizes) in std::mem::take(&mut self.results) {
+            let result = program.operators[id].body.store().buffer;
+            let exempt = BTreeSet::new();
+            if !given.contains(&id)
+                && !decided.contains(&result)
+                && !stays(result)
+                && !self.reads.values().any(|read| read.0 == result)
+                && lay_channels_last(
+                    program,
+                    (result, sizes),
+                    &exempt,
+                    &mut self.logical,
+                    Gain::None,
+                )
+            {
+                program.buffers[result].len =
+                    with_pitch(program, program.buffers[result].len, sizes);
+                decided.insert(result);
+            }
+        }
+        let mut logical = std::mem::take(&mut self.logical);
+        logical.retain(|id, _| given.contains(id));
+        logical.into_iter().collect()
     }
 
     /// `made` are copies that are current when the block begins.
@@ -145,7 +208,8 @@ impl ChannelsLast {
 }
 
 /// A buffer for a copy of a map, and the operator that makes it.
-fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buffer, OperatorId) {
+fn copy(program: &mut UProgram, (map, images, sizes): Map) -> (Buffer, OperatorId) {
+    let [channels, places, pitch] = sizes;
     let [image, place, channel] = ["image", "place", "channel"].map(|name| {
         program.locals.push(LocalData {
             dtype: DType::I64,
@@ -154,12 +218,12 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
         })
     });
     let pool = &mut program.pool;
-    let [all, places] = [channels, places].map(|n| pool.int(n));
-    let sizes = [(place, places), (channel, all)];
+    let [all, places, far] = [channels, places, pitch].map(|n| pool.int(n));
+    let around = [(place, places), (channel, all)];
     let axes: Vec<_> = images
         .map(|n| (image, n))
         .into_iter()
-        .chain(sizes)
+        .chain(around)
         .collect();
     let first = match images {
         Some(_) => pool.local(image),
@@ -172,13 +236,14 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
             pool.sum(high, low)
         })
     };
-    let (from, offset) = (at([(all, c), (places, p)]), at([(places, p), (all, c)]));
+    let (from, offset) = (at([(all, c), (places, p)]), at([(places, p), (far, c)]));
     let value = pool.add(Expr::Load(map, from));
+    // As much as the map has, since the number of images may be one that the launch does not know.
+    let len = with_pitch(program, program.buffers[map].len, sizes);
     let data = &program.buffers[map];
     let buffer = BufferData {
         dtype: data.dtype,
-        // As much as the map has, since the number of images may be one that the launch does not know.
-        len: data.len,
+        len,
         kind: BufferKind::Scratch,
         procedure: None,
         name: format!("{}, channels last", data.name),
@@ -198,6 +263,17 @@ fn copy(program: &mut UProgram, (map, images, [channels, places]): Map) -> (Buff
         name: "channels last".into(),
     });
     (buffer, id)
+}
+
+/// The elements of a map of so many, with its channels innermost.
+fn with_pitch(program: &mut UProgram, len: ExprId, [channels, _, pitch]: [i64; 3]) -> ExprId {
+    if pitch == channels {
+        return len;
+    }
+    let pool = &mut program.pool;
+    let [channels, pitch] = [channels, pitch].map(|n| pool.int(n));
+    let places = pool.binary(BinaryOp::Div, DType::I64, len, channels);
+    pool.product(places, pitch)
 }
 
 /// The operators that each iteration of the loops of a block runs, and those of the block itself.

@@ -14,36 +14,68 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::step::Step;
 
-/// Lays out a map `[image, channel, place]` of these channels and places as `[image, place, channel]`,
-/// if it is the program's own and each access to it can be rewritten. Changes nothing and returns
+/// What laying out a map is worth, besides how the elements that operators touch then lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gain {
+    /// A copy is spared.
+    Copy,
+    /// A product reads it in place.
+    Place,
+    /// Nothing more.
+    None,
+}
+
+/// Lays out a map `[image, channel, place]` of these channels and places as `[image, place, channel]`, with so many elements from a
+/// place to the next one, if it is the program's own and each access to it can be rewritten, also in operators that may take the place
+/// of others. Changes nothing and returns
 /// false if one cannot: of an operand that a kernel reads by strides, a routine, or an offset whose
-/// parts are not known to be a channel and a place.
+/// parts are not known to be a channel and a place; or if operators would touch more elements that lie apart and no copy is spared.
 ///
 /// Maps and reductions then go along the channels innermost.
 pub(super) fn lay_channels_last(
     program: &mut UProgram,
-    uses: &Uses,
-    (map, [channels, places]): (Buffer, [i64; 2]),
+    (map, sizes): (Buffer, [i64; 3]),
     exempt: &BTreeSet<OperatorId>,
+    others: &mut BTreeMap<OperatorId, Operator>,
+    gain: Gain,
 ) -> bool {
     let data = &program.buffers[map];
     let own = matches!(data.kind, BufferKind::Scratch) && data.procedure.is_none();
+    let uses = Uses::of(program);
     if !own || uses.is_named(map) {
         return false;
     }
     let mut ids: BTreeSet<OperatorId> = uses.readers(map).into_iter().collect();
     ids.extend(uses.writers(map));
-    let mut changed = BTreeMap::new();
+    let (mut changed, mut replaced) = (BTreeMap::new(), BTreeMap::new());
+    let (mut before, mut after) = (0, 0);
     for id in ids.difference(exempt) {
         let op = program.operators[*id].clone();
-        match laid_out(program, op, map, [channels, places]) {
-            Some(op) => changed.insert(*id, op),
-            None => return false,
+        before += apart(program, &op);
+        let Some(op) = laid_out(program, op, map, sizes) else {
+            return false;
         };
+        after += apart(program, &op);
+        changed.insert(*id, op);
+        if let Some(other) = others.get(id) {
+            let Some(other) = laid_out(program, other.clone(), map, sizes) else {
+                return false;
+            };
+            replaced.insert(*id, other);
+        }
+    }
+    let pays = match gain {
+        Gain::Copy => true,
+        Gain::Place => after <= before,
+        Gain::None => after < before,
+    };
+    if !pays {
+        return false;
     }
     for (id, op) in changed {
         program.operators[id] = op;
     }
+    others.extend(replaced);
     true
 }
 
@@ -52,7 +84,7 @@ fn laid_out(
     program: &mut UProgram,
     mut op: Operator,
     map: Buffer,
-    sizes: [i64; 2],
+    sizes: [i64; 3],
 ) -> Option<Operator> {
     match &op.body {
         Body::Contract(c) => {
@@ -111,6 +143,27 @@ fn laid_out(
     Some(op)
 }
 
+/// The elements that an operator touches side by side and that lie apart: along the innermost axis, or the columns of a product.
+fn apart(program: &UProgram, op: &Operator) -> usize {
+    let (inner, values) = match &op.body {
+        Body::Contract(c) => (Some(c.columns), vec![c.finish]),
+        body => {
+            let inner = body.axes().last().or(op.axes.last());
+            (inner.map(|axis| axis.0), body.exprs().to_vec())
+        }
+    };
+    let Some(inner) = inner else {
+        return 0;
+    };
+    let loads = program.pool.loads(values).into_iter().map(|load| load.1);
+    let accesses = loads.chain([op.body.store().offset]);
+    let is_apart = |offset: &ExprId| {
+        let step = Step::of(program, *offset, inner).and_then(|step| step.as_int());
+        !matches!(step, Some(0 | 1))
+    };
+    accesses.filter(is_apart).count()
+}
+
 /// Makes the axis along which an offset is contiguous the innermost one.
 fn go_along(program: &UProgram, op: &mut Operator, offset: ExprId) {
     let is_next = |a: &(_, _)| Step::of(program, offset, a.0) == Some(Step::by(1));
@@ -135,15 +188,15 @@ fn last(
     program: &mut UProgram,
     op: &Operator,
     offset: ExprId,
-    [channels, places]: [i64; 2],
+    [channels, places, pitch]: [i64; 3],
 ) -> Option<ExprId> {
     let (rest, place) = low(program, op, offset, places)?;
     let (image, channel) = low(program, op, rest, channels)?;
     let pool = &mut program.pool;
-    let [channels, places] = [channels, places].map(|n| pool.int(n));
+    let [places, pitch] = [places, pitch].map(|n| pool.int(n));
     let at = pool.product(image, places);
     let at = pool.sum(at, place);
-    let at = pool.product(at, channels);
+    let at = pool.product(at, pitch);
     Some(pool.sum(at, channel))
 }
 

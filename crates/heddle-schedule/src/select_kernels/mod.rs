@@ -74,6 +74,11 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
     for id in selection.program.running() {
         selection.operator(id);
     }
+    let once = &selection.once;
+    let logical = (selection.maps).lay_out(selection.program, |map| once.reads(map));
+    for (id, op) in logical {
+        selection.product(id, op);
+    }
     let Selection {
         program,
         once,
@@ -175,13 +180,22 @@ impl Selection<'_> {
             return;
         }
         let kernels = Kernels::of(self.machine, c.dtype);
-        let mut op = op.clone();
+        let op = op.clone();
         if kernels.is_some_and(|kernels| kernels.windows)
             && let Some(convolution) = self.convolution(id, &op)
         {
             self.program.operators[id] = convolution;
             return;
         }
+        self.product(id, op);
+    }
+
+    /// Selects the kernel of a contraction that does not read windows where they lie.
+    fn product(&mut self, id: OperatorId, mut op: Operator) {
+        let Body::Contract(c) = &op.body else {
+            return;
+        };
+        let kernels = Kernels::of(self.machine, c.dtype);
         if let Some(kernels) = kernels {
             merge_rows(self.program, &mut op, kernels.full_rows);
         }

@@ -71,6 +71,11 @@ impl PackOnce {
         own
     }
 
+    /// True if a matrix of this buffer is packed.
+    pub(super) fn reads(&self, buffer: Buffer) -> bool {
+        self.packed.keys().any(|matrix| matrix.0 == buffer)
+    }
+
     fn block(
         &mut self,
         program: &UProgram,

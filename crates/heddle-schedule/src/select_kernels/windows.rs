@@ -1,7 +1,8 @@
 //! Convolutions as products that read their windows where they lie.
 
 use super::{Kernels, Selection};
-use heddle_uprogram::contract::{Access, Operand, strided};
+use heddle_ir::DType;
+use heddle_uprogram::contract::{Access, Operand, panel_width, strided};
 use heddle_uprogram::expr::Expr;
 use heddle_uprogram::program::{Body, BufferKind, Operator, OperatorId};
 
@@ -11,9 +12,24 @@ const MOST_RUNS: i64 = 1024;
 /// The least elements of a run: shorter ones cost more to find than to multiply.
 const LEAST_RUN: i64 = 3;
 
+/// Bytes at whose multiples few lines of a cache meet.
+const ALIASED: i64 = 2048;
+
+/// Elements from a place of a map to the next one: its channels, and a line of the cache more where places would otherwise lie in few
+/// of its sets.
+fn pitch(channels: i64, dtype: DType) -> i64 {
+    let bytes = dtype.bits() as i64 / 8;
+    let line = panel_width(dtype);
+    match channels.saturating_mul(bytes) % ALIASED {
+        0 => channels.saturating_add(line),
+        _ => channels,
+    }
+}
+
 impl Selection<'_> {
     /// A convolution whose rows are places of the result and whose columns are output channels, if
-    /// its kernel can read the map where it lies. The map gets its channels innermost.
+    /// its kernel can read the map where it lies. The map gets its channels innermost. Where a window is one place of the map, this holds
+    /// only if the map is not copied for it.
     pub(super) fn convolution(&mut self, id: OperatorId, op: &Operator) -> Option<Operator> {
         let Body::Contract(mut c) = op.body.clone() else {
             return None;
@@ -33,18 +49,25 @@ impl Selection<'_> {
         // A pass may have changed what the windows are of.
         let element = windows.element(pool, (c.dtype, map), places, depth);
         let [.., inner] = windows.lined()?;
-        let run = match inner.dilation == 1 && windows.channels == windows.all {
+        let windows = windows.with_pitch(pitch(windows.all, c.dtype))?;
+        let run = match inner.dilation == 1 && windows.channels == windows.pitch {
             true => windows.channels.checked_mul(inner.taps)?,
             false => windows.channels,
         };
         let columns = op.axes.iter().find(|a| a.0 == c.columns)?.1;
+        let columns = pool.as_int(columns)?;
+        let channels_of = op.axes.iter().find(|a| a.0 == channels)?.1;
+        let to = pool.as_int(channels_of)?;
+        let filled = to >= kernels.panel;
+        let fits = match windows.is_pointwise() {
+            // Places are rows of a product.
+            true => filled,
+            false => windows.taps() <= MOST_RUNS && run >= LEAST_RUN,
+        };
         if c.b.value != element
-            || pool.as_int(columns) != Some(windows.places())
+            || columns != windows.places()
             || pool.as_int(c.depth.1) != Some(windows.channels * windows.taps())
-            // Channels of a place are as far apart as the map is large: products pack them faster.
-            || windows.taps() == 1
-            || windows.taps() > MOST_RUNS
-            || run < LEAST_RUN
+            || !fits
             || !self.maps.may_copy_for(id)
         {
             return None;
@@ -56,6 +79,7 @@ impl Selection<'_> {
         let base = windows.base(pool);
         let weights = strided(pool, c.a.value, Some(channels), c.depth.0)?;
         (c.rows, c.columns, c.tile) = (Some(c.columns), channels, kernels.panel);
+        c.windows = Some(Box::new(windows));
         c.a.access = Access::Windows { buffer: map, base };
         c.b = self.packed(&c, &op.axes, weights)?;
         let buffer = self.maps.of(self.program, id, (map, images), &windows);
@@ -64,6 +88,22 @@ impl Selection<'_> {
             value: windows.last_element(pool, (c.dtype, buffer), places, depth),
             access: Access::Windows { buffer, base },
         };
+        if windows.is_pointwise() {
+            let [outer, depth] = [windows.pitch, 1].map(|n| pool.int(n));
+            c.a.access = Access::Strided {
+                buffer,
+                base,
+                outer,
+                depth,
+            };
+            c.windows = None;
+        }
+        let to = to * (windows.all / windows.channels);
+        (self.maps).gives(id, [to, windows.places(), pitch(to, c.dtype)]);
+        // Channels of a place are as far apart as the map is large: products pack them faster than a copy is made.
+        if windows.taps() == 1 {
+            self.maps.unless_copied(id, self.program);
+        }
         let mut op = op.clone();
         op.body = Body::Contract(c);
         op.split_columns();

@@ -242,6 +242,52 @@ fn maps_between_convolutions_are_laid_out_without_copies() {
 }
 
 #[test]
+fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
+    let conv = |x: &str, w: &str, pad: u8| {
+        format!(
+            "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)"
+        )
+    };
+    let text = format!(
+        "fn @main(%x: f32[2,8,9,9]) -> (%y: f32[2,16,9,9]) {{
+           %w = const splat 0.5: f32[16,8,3,3]
+           %u = const splat 0.5: f32[512,16,1,1]
+           %v = const splat 0.5: f32[16,512,3,3]
+           %a = max({}, 0)
+           %b = tanh({})
+           %y = add({}, %a)
+           return %y
+         }}",
+        conv("%x", "%w", 1),
+        conv("%a", "%u", 0),
+        conv("%b", "%v", 1)
+    );
+    // Places are rows; those of 512 channels lie a line of the cache further apart.
+    let expected = "batches of 81 x 16 by 16, constant panels; batches of 81 x 512 by 16, constant panels; \
+                    batches of 81 x 16 by 16, constant panels";
+    let program = lowered_for(&text, &Machine::reference_host(2));
+    assert_eq!(selected(&program).join("; "), expected);
+    let scratch = program.buffers.iter().filter_map(|(_, data)| {
+        let len = program.pool.as_int(data.len).filter(|len| *len > 0)?;
+        matches!(data.kind, BufferKind::Scratch).then_some(len)
+    });
+    let lens: Vec<i64> = scratch.collect();
+    assert_eq!(lens, [2 * 16 * 81, 2 * 528 * 81, 2 * 8 * 81]);
+    // The input is no map of the program: it is packed, not copied.
+    let alone = format!(
+        "fn @main(%x: f32[2,16,9,9]) -> (%y: f32[2,512,9,9]) {{
+           %u = const splat 0.5: f32[512,16,1,1]
+           %y = {}
+           return %y
+         }}",
+        conv("%x", "%u", 0)
+    );
+    let expected = "batches of 512 x 81 by 16, contiguous columns, packed by each unit";
+    let gpu = "batches of 512 x 81 by 1, contiguous columns";
+    check(&alone, expected, gpu);
+}
+
+#[test]
 fn few_columns_become_rows() {
     check(
         "fn @main(%x: f32[100,8], %w: f32[8,3]) -> (%y: f32[100,3]) {

@@ -20,6 +20,8 @@ pub struct Windows {
     pub channels: i64,
     /// Channels of the map.
     pub all: i64,
+    /// Elements from a place to the next one, of a map whose channels lie next to each other: those channels, or more.
+    pub pitch: i64,
     /// The image, an expression of parallel axes.
     pub image: ExprId,
     /// The first channel of a window, an expression of parallel axes.
@@ -101,11 +103,19 @@ impl Windows {
         Some(Self {
             channels,
             all,
+            pitch: all,
             image,
             first,
             axes: own,
             rank: axes.len(),
         })
+    }
+
+    /// The same windows of a map with so many elements from a place to the next one; `None` if those are fewer than the channels, or
+    /// a map has more than can be counted.
+    pub fn with_pitch(self, pitch: i64) -> Option<Self> {
+        let fits = pitch >= self.all && self.sizes().checked_mul(pitch).is_some();
+        fits.then_some(Self { pitch, ..self })
     }
 
     /// The spatial axes, outermost first.
@@ -126,6 +136,12 @@ impl Windows {
     /// Elements of a channel's window.
     pub fn taps(&self) -> i64 {
         self.axes().iter().map(|a| a.taps).product()
+    }
+
+    /// True if each window is a place of a map with as many.
+    pub fn is_pointwise(&self) -> bool {
+        let is = |a: &WindowAxis| a.taps == 1 && a.stride == 1 && a.pad == 0 && a.places == a.size;
+        self.axes().iter().all(is)
     }
 
     /// Three spatial axes: of each window, the taps along the last one are a run of memory, and the
@@ -177,13 +193,13 @@ impl Windows {
         let channel = pool.sum(self.first, inside[self.rank]);
         let index = [&[self.image], &at[..], &[channel]].concat();
         let sizes = self.axes().iter().map(|a| a.size);
-        let sizes: Vec<i64> = [1].into_iter().chain(sizes).chain([self.all]).collect();
+        let sizes: Vec<i64> = [1].into_iter().chain(sizes).chain([self.pitch]).collect();
         masked(pool, (dtype, buffer), exists, &sizes, &index)
     }
 
     /// The first element of a map whose channels are innermost.
     pub fn base(&self, pool: &mut Pool) -> ExprId {
-        let size = pool.int(self.sizes() * self.all);
+        let size = pool.int(self.sizes() * self.pitch);
         let image = pool.product(self.image, size);
         pool.sum(image, self.first)
     }

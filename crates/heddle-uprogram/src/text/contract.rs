@@ -68,6 +68,9 @@ impl Printer<'_, '_, '_> {
             " windows channels {} of {}",
             w.channels, w.all
         ));
+        if w.pitch != w.all {
+            self.put(format_args!(" pitch {}", w.pitch));
+        }
         for (name, part) in [("image", w.image), ("first", w.first)] {
             self.put(format_args!(" {name} "));
             self.expr(part);
@@ -203,6 +206,10 @@ impl Parser<'_, '_> {
         let channels = self.c.int()?;
         self.c.expect_word("of")?;
         let all = self.c.int()?;
+        let pitch = match self.c.eat_word("pitch")? {
+            true => self.c.int()?,
+            false => all,
+        };
         let (image, first) = (self.after("image")?, self.after("first")?);
         self.c.expect_word("axes")?;
         let mut axes = vec![];
@@ -226,6 +233,7 @@ impl Parser<'_, '_> {
             self.c.expect(")")?;
         }
         let windows = Windows::new([channels, all], [image, first], &axes);
+        let windows = windows.and_then(|windows| windows.with_pitch(pitch));
         windows.ok_or_else(|| {
             self.c
                 .misplaced("windows have one to three axes of sound figures")
