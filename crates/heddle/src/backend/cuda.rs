@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_kernel_that_waits_for_ever_is_ended_and_the_next_run_is_right() {
         let name = test("a_kernel_that_waits_for_ever_is_ended_and_the_next_run_is_right");
-        let Some(log) = in_child(&name, "") else {
+        let Some(log) = in_child(&name, "sms=4,blocks=1,threads=32") else {
             let options = CompileOptions {
                 device: Device::Cuda,
                 ..Default::default()
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_fault_names_the_operator_and_the_next_run_is_right() {
         let name = test("a_fault_names_the_operator_and_the_next_run_is_right");
-        let Some(log) = in_child(&name, "") else {
+        let Some(log) = in_child(&name, "sms=4,blocks=1,threads=32") else {
             let options = CompileOptions {
                 device: Device::Cuda,
                 ..Default::default()

@@ -104,9 +104,11 @@ mod tests {
     use crate::backend::wrong::{Wrong, inputs};
     use crate::{ErrorKind, Program, Remedy, RunOptions, Sanitizer};
 
+    /// On few threads: what waits for ever does so for a number of rounds of all of them.
     fn program(to: &'static str) -> Program {
         let options = CompileOptions {
             device: Device::Sim,
+            grid: "blocks=4,threads=32".parse().unwrap(),
             ..Default::default()
         };
         Wrong::barrier(Box::new(Sim::new(&options)), to).compile(&options)
