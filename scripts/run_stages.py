@@ -40,7 +40,8 @@ STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
     "rustdoc": "cargo doc --workspace --no-deps",
-    "cargo-test": f"{QUICK} cargo test --workspace --no-fail-fast",
+    # Programs for many instances have a stage of their own.
+    "cargo-test": f"{QUICK} HEDDLE_BATCHED=6 cargo test --workspace --no-fail-fast",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
     "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
