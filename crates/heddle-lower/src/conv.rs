@@ -14,6 +14,13 @@ use heddle_uprogram::program::{Buffer, Store};
 /// Least output channels per group of a contraction; with fewer, windows are reused too little.
 const FEW_CHANNELS: i64 = 4;
 
+/// The same for groups whose result has lines of at least `LONG_LINE` places, which plain loops compute side by side: a product of four
+/// columns fills a fourth of its panel.
+const FEW_GROUPED: i64 = 5;
+
+/// Places of a line that are worth it.
+const LONG_LINE: i64 = 12;
+
 /// Parameters of a convolution's windows.
 struct Windows<'a> {
     /// Stride of windows, per spatial axis.
@@ -71,7 +78,12 @@ impl Lowerer<'_> {
         let window = &w.shape()[1..];
         let depth = pool.product_of(window);
         let places = pool.product_of(&shape[2..]);
-        let few = pool.as_int(channels).is_none_or(|n| n < FEW_CHANNELS);
+        let line = shape[2..].last().and_then(|n| pool.as_int(*n));
+        let least = match windows.groups > 1 && line >= Some(LONG_LINE) {
+            true => FEW_GROUPED,
+            false => FEW_CHANNELS,
+        };
+        let few = pool.as_int(channels).is_none_or(|n| n < least);
         let single = pool.as_int(places) == Some(1) || pool.as_int(depth).is_none_or(|k| k < 2);
         if !is_contracted(dtype) || few || single || x.is_checked() || w.is_checked() {
             return Ok(None);
