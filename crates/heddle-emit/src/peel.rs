@@ -18,7 +18,7 @@ const LEAST_POINTS: i64 = 1024;
 /// The most loop bodies of an operator.
 const MOST_BODIES: usize = 16;
 
-/// How deep sums and conditions are read: a shared part is read once for each place where it stands.
+/// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
 const DEPTH: usize = 12;
 
 /// The values that variables have in a block of code, from the first up to but without the second.
@@ -32,7 +32,7 @@ impl Ranges {
         ranges
     }
 
-    /// Whether a condition holds, if it is the same for all of these values.
+    /// The truth of a condition, if it is the same for all of these values.
     pub fn truth(&self, program: &UProgram, cond: ExprId) -> Option<bool> {
         match self.0.is_empty() {
             true => None,
@@ -197,7 +197,7 @@ impl Writer<'_> {
         parts.iter().map(of).sum()
     }
 
-    /// What is known in a range of a level.
+    /// The ranges within a part of a level.
     fn within(&self, level: Level, part: Option<[i64; 2]>, ranges: &Ranges) -> Ranges {
         part.map_or(ranges.clone(), |part| {
             ranges.with(self.op.axes[level.last].0, part)
@@ -256,14 +256,13 @@ impl Writer<'_> {
         let parts = self.parts(level, value, &s.ranges);
         let (from, to) = self.level(level);
         let v = name(self.op.axes[level.last].0);
-        let last = parts.len() - 1;
+        let (last, is_whole) = (parts.len() - 1, from == "0");
         for (k, part) in parts.into_iter().enumerate() {
             let low = match part {
-                Some([low, _]) if k > 0 && from == "0" => low.to_string(),
+                Some([low, _]) if k > 0 && is_whole => low.to_string(),
                 Some([low, _]) if k > 0 => format!("({from} > {low} ? {from} : {low})"),
                 _ => from.clone(),
             };
-            let is_whole = from == "0";
             let high = match part {
                 Some([_, high]) if k < last && is_whole => high.to_string(),
                 Some([_, high]) if k < last => format!("({to} < {high} ? {to} : {high})"),

@@ -47,7 +47,7 @@ pub struct Scalars<'p> {
     pub next: usize,
     /// Nesting depth of choices around the current expression.
     choices: usize,
-    /// What is known of variables: conditions that it decides are not tested.
+    /// Ranges of variables: conditions that they decide are not tested.
     pub ranges: Ranges,
 }
 
@@ -274,7 +274,7 @@ struct Parts<'p> {
 }
 
 impl Parts<'_> {
-    /// What an expression is computed from: of a choice that is decided, the value that is chosen.
+    /// The operands of an expression: of a choice that is decided, the value that is chosen.
     fn operands(&self, id: ExprId) -> Vec<ExprId> {
         match self.program.pool[id] {
             Expr::Select(_, cond, a, b) => match self.ranges.truth(self.program, cond) {

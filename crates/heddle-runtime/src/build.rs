@@ -18,7 +18,7 @@ pub struct BuildOptions {
     pub cache: CacheChoice,
     /// Limit on the bytes of the cache.
     pub cache_limit: u64,
-    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, then it is 3 for C and 1 for simulated programs.
+    /// The optimisation level, 0 to 3. Without it `HEDDLE_BUILD_LEVEL` decides, but simulated programs have at least 1; then it is 3 for C and 1 for these.
     pub optimize: Option<u8>,
     /// Allows fused products and sums.
     pub contract: bool,

@@ -155,7 +155,7 @@ fn level(options: &BuildOptions) -> Result<u8, BuildError> {
     };
     let level = given.to_str().and_then(|given| given.parse().ok());
     let level = level.filter(|level| *level <= 3);
-    // Switching between threads takes twenty times as long without.
+    // Without, switching between threads takes more than ten times as long.
     let level = level.map(|level: u8| match options.language {
         Language::C => level,
         Language::Simulated => level.max(1),

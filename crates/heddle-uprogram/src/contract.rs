@@ -252,7 +252,7 @@ impl Contract {
     }
 }
 
-/// How many times as long windows of so many rows of a map take as in full tiles.
+/// The factor by which windows of so many rows of a map take longer than in full tiles.
 fn slower(lines: f64) -> f64 {
     let lines = lines.ceil().max(1.0);
     let tile = lines / (lines / TILE_LINES).ceil();

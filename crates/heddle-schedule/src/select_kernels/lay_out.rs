@@ -14,7 +14,7 @@ use heddle_uprogram::program::{
 };
 use heddle_uprogram::step::Step;
 
-/// What laying out a map is worth, besides how the elements that operators touch then lie.
+/// A reason to lay out a map, besides how the elements that operators touch then lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gain {
     /// A copy is spared.
@@ -26,10 +26,10 @@ pub(super) enum Gain {
 }
 
 /// Lays out a map `[image, channel, place]` of these channels and places as `[image, place, channel]`, with so many elements from a
-/// place to the next one, if it is the program's own and each access to it can be rewritten, also in operators that may take the place
-/// of others. Changes nothing and returns
-/// false if one cannot: of an operand that a kernel reads by strides, a routine, or an offset whose
-/// parts are not known to be a channel and a place; or if operators would touch more elements that lie apart and no copy is spared.
+/// place to the next one, if it is the program's own and each access to it can be rewritten, also in the `others`, which may yet take the
+/// place of the operators of these names. Changes nothing and returns false if one cannot: of an operand that a kernel reads by strides, a
+/// routine, or an offset whose parts are not known to be a channel and a place; or if operators would touch more elements that lie apart
+/// and no copy is spared.
 ///
 /// Maps and reductions then go along the channels innermost.
 pub(super) fn lay_channels_last(
@@ -143,7 +143,7 @@ fn laid_out(
     Some(op)
 }
 
-/// The elements that an operator touches side by side and that lie apart: along the innermost axis, or the columns of a product.
+/// The accesses of an operator whose neighbouring elements lie apart: along the innermost axis, or the columns of a product.
 fn apart(program: &UProgram, op: &Operator) -> usize {
     let (inner, values) = match &op.body {
         Body::Contract(c) => (Some(c.columns), vec![c.finish]),
