@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import torch
 
-from beside import by_heddle, by_onnx_runtime, head, row, same, times
+from beside import BY_ONNX_RUNTIME, by_heddle, by_onnx_runtime, head, row, same, times
 from exported import decoders
 from exported.table import TABLE, TORCHSCRIPT
 from exported.write import export, flat
@@ -58,8 +58,9 @@ def main():
         path, data, results = write(args.folder, program, module, inputs)
         how = by_heddle(args.heddle, path, data, results, args.threads)
         refusal = refusal_of_onnx_runtime(path, data, results)
-        medians = times(args.heddle, path, data, args.threads, args.runs, TURN, not refusal)
-        print(row(program.name, how, medians, refusal), flush=True)
+        peers = () if refusal else BY_ONNX_RUNTIME
+        medians = times(args.heddle, path, data, args.threads, args.runs, TURN, peers)
+        print(row(program.name, how, medians, refusal=refusal), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from beside import by_heddle, by_onnx_runtime, head, row, times
+from onnx_graph import F32, I64, Graph, model
 
-F32, I32, I64 = np.float32, np.int32, np.int64
+I32 = np.int32
 MICROSOFT = {"domain": "com.microsoft"}
 HEAD = 64
 
@@ -37,55 +38,18 @@ class Size:
         return self.width // HEAD
 
 
-class Graph:
-    """A graph under construction."""
-
-    def __init__(self, seed):
-        self.rng = np.random.default_rng(seed)
-        self.nodes, self.initializers = [], []
-
-    def constant(self, value, dtype=I64):
-        """The name of a constant."""
-        name = f"constant_{len(self.initializers)}"
-        self.initializers.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def weight(self, *shape):
-        """The name of a matrix of small random numbers."""
-        return self.constant(self.rng.standard_normal(shape, F32) * F32(0.05), F32)
-
-    def vector(self, size, around=0.0):
-        """The name of random numbers around one number."""
-        return self.constant(self.rng.standard_normal(size, F32) * F32(0.05) + around, F32)
-
-    def norm(self, size):
-        """The names of scale and shift."""
-        return self.vector(size, 1.0), self.vector(size)
-
-    def node(self, op, *inputs, outputs=1, name=None, **attributes):
-        """The name of a node's output, or a list of them."""
-        stem = name or f"{op.lower()}_{len(self.nodes)}"
-        names = [stem] if outputs == 1 else [f"{stem}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op, inputs, names, stem + "_node", **attributes))
-        return names[0] if outputs == 1 else names
-
-    def linear(self, x, inner, outer):
-        """x·w + b."""
-        product = self.node("MatMul", x, self.weight(inner, outer))
-        return self.node("Add", product, self.vector(outer))
-
-    def decoder(self, size, x):
-        """The graph with the inputs and outputs of GPT-2 that ends with these activations."""
-        self.node("MatMul", x, self.weight(size.width, size.words), name="logits")
-        ports = [("input_ids", TensorProto.INT32, ["b", "s"]),
-                 ("position_ids", TensorProto.INT32, ["b", "s"]),
-                 ("attention_mask", TensorProto.INT32, ["b", "t"])]
-        caches = [[(f"{name}_{i}", TensorProto.FLOAT, [2, "b", size.heads, length, HEAD])
-                   for i in range(size.layers)] for name, length in (("past", "p"), ("present", "t"))]
-        outputs = [("logits", TensorProto.FLOAT, ["b", "s", size.words]), *caches[1]]
-        infos = [[helper.make_tensor_value_info(*p) for p in all_]
-                 for all_ in (ports + caches[0], outputs)]
-        return helper.make_graph(self.nodes, "decoder", *infos, self.initializers)
+def as_gpt2(g, size, x):
+    """The graph with the inputs and outputs of GPT-2 that ends with these activations."""
+    g.node("MatMul", x, g.weight(size.width, size.words), name="logits")
+    ports = [("input_ids", TensorProto.INT32, ["b", "s"]),
+             ("position_ids", TensorProto.INT32, ["b", "s"]),
+             ("attention_mask", TensorProto.INT32, ["b", "t"])]
+    caches = [[(f"{name}_{i}", TensorProto.FLOAT, [2, "b", size.heads, length, HEAD])
+               for i in range(size.layers)] for name, length in (("past", "p"), ("present", "t"))]
+    outputs = [("logits", TensorProto.FLOAT, ["b", "s", size.words]), *caches[1]]
+    infos = [[helper.make_tensor_value_info(*p) for p in all_]
+             for all_ in (ports + caches[0], outputs)]
+    return helper.make_graph(g.nodes, "decoder", *infos, g.initializers)
 
 
 def fused(size):
@@ -105,7 +69,7 @@ def fused(size):
         y = g.node("FastGelu", y, g.vector(4 * width), **MICROSOFT)
         y = g.linear(y, 4 * width, width)
         y, _, _, x = g.node("SkipLayerNormalization", x, y, *g.norm(width), outputs=4, **MICROSOFT)
-    return g.decoder(size, y)
+    return as_gpt2(g, size, y)
 
 
 def plain(size):
@@ -145,7 +109,7 @@ def plain(size):
         gate = g.node("Add", g.node("Tanh", inner), g.constant(1, F32))
         y = g.node("Mul", g.node("Mul", y, g.constant(0.5, F32)), gate)
         x = g.node("Add", x, g.linear(y, 4 * width, width))
-    return g.decoder(size, g.node("LayerNormalization", x, *g.norm(width)))
+    return as_gpt2(g, size, g.node("LayerNormalization", x, *g.norm(width)))
 
 
 def search(op, decoder, size):
@@ -206,12 +170,6 @@ def trees(op, count, depth, features, classes):
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", features])
     outputs = [helper.make_tensor_value_info(*o) for o in outputs]
     return model(helper.make_graph([made], op, [x], outputs))
-
-
-def model(graph):
-    """A model of opsets that both runtimes know."""
-    opsets = [helper.make_opsetid(*o) for o in (("", 17), ("com.microsoft", 1), ("ai.onnx.ml", 3))]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 def cases(size):

@@ -38,14 +38,17 @@ def by_heddle(heddle, path, data, results, threads):
     return "in part" if "interpreter" in done.stderr else "whole"
 
 
-def times(heddle, path, data, threads, runs, turn, peers=True):
-    """Medians in ms of Heddle and, with `peers`, of ONNX Runtime whose threads sleep or spin while
-    they wait; `turn` runs at a time."""
+PEERS = {"ort": "ort", "spin": "ort, spinning", "openvino": "openvino"}
+BY_ONNX_RUNTIME = ("ort", "spin")
+
+
+def times(heddle, path, data, threads, runs, turn, peers=BY_ONNX_RUNTIME):
+    """Medians in ms of Heddle and of these peers, `turn` runs at a time. ONNX Runtime's threads sleep
+    or spin while they wait."""
     programs = {"heddle": Turns.heddle(heddle, path, data, threads)}
     try:
-        for name, spin in (("ort", False), ("spin", True)):
-            if peers:
-                programs[name] = Turns.onnx_runtime(path, data, threads, spin)
+        for peer in peers:
+            programs[peer] = Turns.peer(path, data, threads, peer)
         measured = {name: [] for name in programs}
         for _ in range(max(1, runs // turn)):
             for name, program in programs.items():
@@ -57,14 +60,15 @@ def times(heddle, path, data, threads, runs, turn, peers=True):
     return {name: float(np.median(all_)) for name, all_ in measured.items()}
 
 
-def row(name, how, medians, refusal=""):
-    """A line of a table: name, how much is compiled, times, and the better peer's by Heddle's."""
-    peers = [medians[peer] for peer in ("ort", "spin") if peer in medians]
-    cells = [f"{t:.3g}" for t in peers] or [refusal, ""]
-    ratio = f"{min(peers) / medians['heddle']:.2f}" if peers else ""
+def row(name, how, medians, peers=BY_ONNX_RUNTIME, refusal=""):
+    """A line of a table: name, how much is compiled, times, and the best peer's by Heddle's."""
+    there = [medians[peer] for peer in peers if peer in medians]
+    cells = [f"{t:.3g}" for t in there] or [refusal] + [""] * (len(peers) - 1)
+    ratio = f"{min(there) / medians['heddle']:.2f}" if there else ""
     return f"| {name} | {how} | {medians['heddle']:.3g} | {' | '.join(cells)} | {ratio} |"
 
 
-def head(name):
+def head(name, peers=BY_ONNX_RUNTIME):
     """The head of such a table."""
-    return f"| {name} | compiled | heddle | ort | ort, spinning | ratio |\n|---|---|---|---|---|---|"
+    columns = [name, "compiled", "heddle", *(PEERS[peer] for peer in peers), "ratio"]
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}"

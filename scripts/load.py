@@ -42,7 +42,7 @@ from turns import Turns
 TARGET = HEDDLE.parents[1]
 ZOO = {"seq2seq": "seq2seq_loop_b1", "lstm": "lstm_loop_b1", "attention": "attention_loop_b1",
        "nmt": "seq2seq_nmt_static_b1"}
-ORT = {"ort1": (1, False), "ort2": (2, False), "spin": (2, True)}
+ORT = {"ort1": (1, "ort"), "ort2": (2, "ort"), "spin": (2, "spin")}
 # Runs of a program before the next one's turn.
 TURN = 20
 # Bars on median and 99th percentile against one thread, by the number of busy processes.
@@ -151,7 +151,7 @@ class Subject:
             if self.args.base:
                 programs["base"] = ready(self.heddle(binary=self.args.base))
             for name, how in ORT.items():
-                programs[name] = ready(Turns.onnx_runtime(self.model, self.inputs, *how))
+                programs[name] = ready(Turns.peer(self.model, self.inputs, *how))
             for count, bars in BUSY.items():
                 with busy(count):
                     times = in_turns(programs, self.args.runs)
@@ -169,7 +169,7 @@ class Subject:
 
     def beside(self, verdicts, quiet):
         """A row each for spinning threads, two processes and a quota."""
-        with self.heddle() as one, Turns.onnx_runtime(self.model, self.inputs, 2, True) as other:
+        with self.heddle() as one, Turns.peer(self.model, self.inputs, 2, "spin") as other:
             times = Times()
             for _ in range(self.args.runs):
                 times += one.run(1)

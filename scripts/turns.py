@@ -1,8 +1,8 @@
-"""Processes that run a model when asked to: Heddle's `bench --turns`, and ONNX Runtime likewise.
-usage: python turns.py MODEL INPUTS.npz THREADS spin|sleep
+"""Processes that run a model when asked to: Heddle's `bench --turns`, and peers likewise.
+usage: python turns.py MODEL INPUTS.npz THREADS ort|spin|openvino
 
-That is ONNX Runtime. A line with a number asks for that many runs; a line with their times in ms,
-as JSON, answers it. Needs numpy and onnxruntime."""
+That is a peer: ONNX Runtime, whose threads sleep or spin while they wait, or OpenVINO. A line with a number asks for that many runs; a line with their times in ms,
+as JSON, answers it. Needs numpy and the peer."""
 import json
 import subprocess
 import sys
@@ -28,10 +28,9 @@ class Turns:
                     *options])
 
     @classmethod
-    def onnx_runtime(cls, model, inputs, threads, spin):
-        """ONNX Runtime; its threads may spin while they wait for work."""
-        how = "spin" if spin else "sleep"
-        return cls([sys.executable, __file__, model, inputs, threads, how])
+    def peer(cls, model, inputs, threads, peer):
+        """A peer by its name."""
+        return cls([sys.executable, __file__, model, inputs, threads, peer])
 
     def ask(self, count):
         """Begins so many runs."""
@@ -59,22 +58,39 @@ class Turns:
         self.process.communicate()
 
 
-def serve(model, inputs, threads, how):
-    """Answers for ONNX Runtime until the input ends."""
+def onnx_runtime(model, threads, peer):
+    """ONNX Runtime as a function of inputs by name."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(threads)
+    options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(how == "spin")))
+    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(peer == "spin")))
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda feeds: session.run(None, feeds)
+
+
+def openvino(model, threads, _):
+    """OpenVINO in f32 as a function of inputs by name."""
+    from openvino import Core
+    how = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+           "INFERENCE_PRECISION_HINT": "f32"}
+    request = Core().compile_model(model, "CPU", how).create_infer_request()
+    return lambda feeds: request.infer(feeds, share_inputs=True)
+
+
+def serve(model, inputs, threads, peer):
+    """Answers for a peer until the input ends."""
+    make = openvino if peer == "openvino" else onnx_runtime
+    run = make(model, int(threads), peer)
     with np.load(inputs) as arrays:
         feeds = dict(arrays)
+    run(feeds)
     print("{}", flush=True)
     for line in sys.stdin:
         times = []
         for _ in range(int(line)):
             begin = time.perf_counter()
-            session.run(None, feeds)
+            run(feeds)
             times.append((time.perf_counter() - begin) * 1e3)
         print(json.dumps(times), flush=True)
 

@@ -29,6 +29,8 @@ pub(crate) struct Processor {
     pub l3_bytes: Option<usize>,
     /// Cores that share the last cache.
     pub l3_cores: usize,
+    /// True if the last cache is in slices on a mesh of all cores of a socket, which are far from most of them.
+    pub has_mesh: bool,
     /// Cores of a socket, which share its memory channels.
     pub socket_cores: usize,
     /// True if some cores are faster than others.
@@ -45,6 +47,7 @@ const REFERENCE: Processor = Processor {
     l2_bytes: 512 << 10,
     l3_bytes: Some(32 << 20),
     l3_cores: 8,
+    has_mesh: false,
     socket_cores: 96,
     is_uneven: false,
 };
@@ -111,8 +114,9 @@ impl Processor {
         }
     }
 
-    /// Rates are of reads by one core, measured on Zen 3 and 4: L2 100 to 117, L3 99, memory 27 to 30 GB/s. Cores get
-    /// the rates of private caches and of the L3 side by side; those of a socket share its memory channels.
+    /// Rates are of reads by one core, measured on Zen 3 and 4: L2 100 to 117, L3 99, memory 27 to 30 GB/s; on an Emerald
+    /// Rapids, whose L3 is a mesh: L2 117 to 134, L3 27 to 30, memory 14 to 16. Cores get the rates of private caches and of
+    /// the L3 side by side; those of a socket share its memory channels.
     fn memories(&self, threads: usize, group: usize) -> Vec<Memory> {
         let cache = |name, bytes: usize, sharers: usize, unit_rate: f64| Memory {
             name,
@@ -139,10 +143,11 @@ impl Processor {
             },
         ];
         memories.extend(self.l3_bytes.map(|bytes| Memory {
-            latency_ns: 15.0,
-            ..cache("L3", bytes, group, 100.0)
+            latency_ns: if self.has_mesh { 25.0 } else { 15.0 },
+            ..cache("L3", bytes, group, if self.has_mesh { 28.0 } else { 100.0 })
         }));
-        let (unit_rate, sockets) = (30.0, threads.div_ceil(self.socket_cores.max(1)));
+        let unit_rate = if self.has_mesh { 15.0 } else { 30.0 };
+        let sockets = threads.div_ceil(self.socket_cores.max(1));
         memories.push(Memory {
             name: "DRAM",
             bytes: f64::INFINITY,

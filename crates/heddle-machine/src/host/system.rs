@@ -18,6 +18,7 @@ pub(super) struct System {
     /// The lowest speed of a core, and the highest, in some unit.
     speeds: Option<(u64, u64)>,
     vectors: Vectors,
+    is_intel: bool,
 }
 
 /// A cache for data of the first core.
@@ -42,6 +43,10 @@ const MOST_L3_PER_CORE: usize = 16 << 20;
 /// Cores of an L3 group where a virtual machine shows only its own.
 const TYPICAL_GROUP: usize = 8;
 
+/// Intel's servers have a mesh since Skylake, which came with second caches of 1 MiB or more and vectors of 64 bytes. Its cores for other
+/// computers have a ring, and no such vectors since their second caches grew.
+const MESH_L2: usize = 1 << 20;
+
 /// Cores of one kind may differ by this factor in their highest clocks.
 const EVEN: f64 = 0.9;
 
@@ -51,6 +56,7 @@ impl System {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
             vectors: vectors(&cpuinfo),
+            is_intel: field(&cpuinfo, "vendor_id") == Some("GenuineIntel"),
             ..Self::under(Path::new("/sys/devices/system/cpu"))
         }
     }
@@ -76,6 +82,7 @@ impl System {
             cpus: count("online"),
             speeds: speeds(cpus),
             vectors: Vectors::default(),
+            is_intel: false,
         }
     }
 
@@ -114,6 +121,7 @@ impl System {
                 None => None,
             },
             l3_cores: l3.map_or(other.l3_cores, |c| group(c.shared_by)),
+            has_mesh: self.is_intel && vectors.bytes == 64 && of_core(2) >= Some(MESH_L2),
             socket_cores: socket.map_or(other.socket_cores, cores),
             is_uneven: self.speeds.map_or(other.is_uneven, |(least, most)| {
                 (least as f64) < EVEN * most as f64
@@ -204,12 +212,14 @@ fn vectors(_: &str) -> Vectors {
 /// Does the processor execute vectors of 64 bytes as two halves? AMD's did before family 26 (Zen 5).
 #[cfg(target_arch = "x86_64")]
 fn has_halves(cpuinfo: &str) -> bool {
-    let field = |name: &str| {
-        let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
-        line.split(':').nth(1).map(str::trim)
-    };
-    let family = field("cpu family").and_then(|f| f.parse().ok());
-    field("vendor_id") == Some("AuthenticAMD") && family.unwrap_or(0) < 26
+    let family = field(cpuinfo, "cpu family").and_then(|f| f.parse().ok());
+    field(cpuinfo, "vendor_id") == Some("AuthenticAMD") && family.unwrap_or(0) < 26
+}
+
+/// What Linux states of the first core under a name.
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
+    line.split(':').nth(1).map(str::trim)
 }
 
 #[cfg(test)]
@@ -303,6 +313,45 @@ mod tests {
         assert_eq!(processor.l2_bytes, 2 << 20);
         assert_eq!(processor.l3_bytes, Some(32 << 20));
         assert_eq!((processor.l3_cores, processor.socket_cores), (8, 96));
+    }
+
+    #[test]
+    fn a_mesh_is_slower_than_the_cache_of_a_few_cores() {
+        let cpuinfo = "processor : 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\n";
+        assert_eq!(field(cpuinfo, "vendor_id"), Some("GenuineIntel"));
+        assert_eq!(field(cpuinfo, "flags"), None);
+        let of = |l2_bytes, bytes| System {
+            caches: vec![Cache {
+                level: 2,
+                bytes: l2_bytes,
+                shared_by: 1,
+            }],
+            vectors: Vectors {
+                bytes,
+                ..Vectors::default()
+            },
+            is_intel: true,
+            ..System::default()
+        };
+        let has_mesh = |system: System| system.processor(&REFERENCE).has_mesh;
+        assert!(has_mesh(of(2 << 20, 64)));
+        assert!(!has_mesh(of(2 << 20, 32)));
+        assert!(!has_mesh(of(512 << 10, 64)));
+        let amd = System {
+            is_intel: false,
+            ..of(1 << 20, 64)
+        };
+        assert!(!has_mesh(amd));
+        let rate = |has_mesh| {
+            let machine = Processor {
+                has_mesh,
+                ..REFERENCE
+            }
+            .machine("two".into(), 2);
+            let bytes = (4 << 20) as f64;
+            machine.unit_rate(machine.memory(bytes, bytes, 2), 2)
+        };
+        assert!(rate(true) < 0.5 * rate(false));
     }
 
     #[test]
