@@ -1,6 +1,7 @@
 //! Writes maps: each point computes one element.
 
-use heddle_uprogram::program::{BufferKind, Store};
+use heddle_ir::DType;
+use heddle_uprogram::program::{BufferKind, Local, Store};
 use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId};
 
@@ -14,15 +15,16 @@ const BLOCK: i64 = 64;
 /// Places of an axis from which on copies are transposed in squares.
 const LEAST: i64 = 4;
 
-/// A copy whose elements lie next to each other along one axis in the source, and along another one in the result.
+/// A map whose elements lie next to each other along one axis in its sources, and along another one in the result.
 struct Turned {
-    /// Along which the result's elements, and along which the source's lie next to each other.
+    /// Along which the result's elements, and along which the sources' lie next to each other.
     levels: [Level; 2],
-    /// The steps along the other of these: in the source, and in the result.
-    steps: [i64; 2],
-    /// The source's element.
-    load: ExprId,
-    bytes: usize,
+    /// The step along the other of these in the result.
+    to_step: i64,
+    /// The value, and the step in its source if it is an element of one.
+    value: ExprId,
+    from_step: Option<i64>,
+    dtype: DType,
 }
 
 impl Writer<'_> {
@@ -48,22 +50,11 @@ impl Writer<'_> {
         self.close(&levels);
     }
 
-    /// The map as a transposing copy, if it is one along its innermost two levels.
+    /// The map as one that transposes, if it is along its innermost two levels.
     fn turned(&self, store: Store, value: ExprId, levels: &[Level]) -> Option<Turned> {
         let program = self.program;
-        let Expr::Load(from, load) = program.pool[value] else {
-            return None;
-        };
-        let [source, result] = [from, store.buffer].map(|buffer| &program.buffers[buffer]);
-        let is_plain = !self.in_chain
-            && self.dialect.lanes.is_none()
-            && source.dtype == result.dtype
-            && !matches!(source.kind, BufferKind::Table(_));
-        let bytes = match source.dtype.bits() {
-            32 => 4,
-            64 => 8,
-            _ => return None,
-        };
+        let result = &program.buffers[store.buffer];
+        let is_plain = !self.in_chain && self.dialect.lanes.is_none();
         let [.., outer, inner] = *levels else {
             return None;
         };
@@ -72,57 +63,132 @@ impl Writer<'_> {
             let known = sizes.map(|axis| program.pool.as_int(axis.1).unwrap_or(LEAST));
             known.product::<i64>() >= LEAST
         };
-        if !is_plain || ![outer, inner].iter().all(long) {
+        if !is_plain || !matches!(result.dtype.bits(), 32 | 64) || ![outer, inner].iter().all(long)
+        {
             return None;
         }
         let step =
             |offset, level: Level| Step::of(program, offset, self.op.axes[level.last].0)?.as_int();
-        let steps = |level| Some([step(load, level)?, step(store.offset, level)?]);
-        let (a, b) = (steps(outer)?, steps(inner)?);
-        let (levels, steps) = match (a, b) {
-            ([1, to], [from, 1]) => ([inner, outer], [from, to]),
-            ([from, 1], [1, to]) => ([outer, inner], [from, to]),
+        let (levels, to_step) = match (step(store.offset, outer)?, step(store.offset, inner)?) {
+            (1, to) if to > 1 => ([outer, inner], to),
+            (to, 1) if to > 1 => ([inner, outer], to),
             _ => return None,
         };
-        steps.iter().all(|step| *step > 1).then_some(Turned {
-            levels,
-            steps,
-            load: value,
-            bytes,
-        })
+        let [near, far] = levels;
+        if let Expr::Load(from, offset) = program.pool[value] {
+            let source = &program.buffers[from];
+            let is_copy =
+                source.dtype == result.dtype && !matches!(source.kind, BufferKind::Table(_));
+            let from_step = step(offset, near).filter(|&step| is_copy && step > 1)?;
+            return (step(offset, far)? == 1).then_some(Turned {
+                levels,
+                to_step,
+                value,
+                from_step: Some(from_step),
+                dtype: result.dtype,
+            });
+        }
+        // Values are worth a block of their own if no source lies as the result does, and no place is looked up.
+        let mut turns = false;
+        for (_, offset) in program.pool.loads([value]) {
+            match step(offset, far)? {
+                0 => {}
+                1 => turns |= step(offset, near)? > 1,
+                _ => return None,
+            }
+        }
+        let is_checked = |e| matches!(e, Expr::Index(..));
+        (turns && result.dtype != DType::C64 && !program.pool.any(value, &is_checked)).then_some(
+            Turned {
+                levels,
+                to_step,
+                value,
+                from_step: None,
+                dtype: result.dtype,
+            },
+        )
     }
 
-    /// A transposing copy, block by block.
+    /// A map that transposes, block by block. Values that are computed are first put down as their sources lie, so that they are computed in
+    /// vectors.
     fn turn(&mut self, store: Store, turned: &Turned, levels: &[Level], mut s: Scalars) {
         let (around, both) = levels.split_at(levels.len() - 2);
-        let roots = [turned.load, store.offset];
+        let roots = [turned.value, store.offset];
         let inner = both.iter().flat_map(|level| level.first..=level.last);
         let inner: Vec<_> = inner.map(|axis| self.op.axes[axis].0).collect();
         self.open(around, &mut s, &roots, &inner);
         let variable = |w: &Self, level: Level| name(w.op.axes[level.last].0);
         let [next, far] = turned.levels.map(|level| variable(self, level));
+        let first = |v: &str| match turned.from_step {
+            Some(_) => v.to_string(),
+            None => format!("first_{v}"),
+        };
         for &level in both {
             let (from, to) = self.level(level);
             let v = variable(self, level);
+            let at = first(&v);
             self.text.line(format!(
-                "for (int64_t {v} = {from}; {v} < {to}; {v} += {BLOCK}) {{"
+                "for (int64_t {at} = {from}; {at} < {to}; {at} += {BLOCK}) {{"
             ));
             self.text.line(format!(
-                "const int64_t count_{v} = {to} - {v} < {BLOCK} ? {to} - {v} : {BLOCK};"
+                "const int64_t count_{v} = {to} - {at} < {BLOCK} ? {to} - {at} : {BLOCK};"
             ));
         }
         self.poll();
-        let [from, to] = [
-            s.write(self.text, turned.load),
-            s.write(self.text, store.offset),
-        ];
-        let [from_step, to_step] = turned.steps;
-        let (b, bytes) = (heddle_ir::Entity::index(store.buffer), turned.bytes);
+        let (source, from_step) = match turned.from_step {
+            Some(step) => {
+                let from = s.write(self.text, turned.value);
+                (format!("&{}", bare(&from)), step)
+            }
+            None => {
+                self.put_down(turned, [&next, &far], s.clone(), &inner);
+                for v in [&next, &far] {
+                    self.text.line(format!("const int64_t {v} = first_{v};"));
+                }
+                ("block".to_string(), BLOCK)
+            }
+        };
+        let to = s.write(self.text, store.offset);
+        let (b, bytes) = (
+            heddle_ir::Entity::index(store.buffer),
+            turned.dtype.bits() / 8,
+        );
+        let to_step = turned.to_step;
         self.text.line(format!(
-            "heddle_turned_{bytes}(count_{next}, count_{far}, &{}, {from_step}, {to_step}, &b{b}[{}]);",
-            bare(&from),
+            "heddle_turned_{bytes}(count_{next}, count_{far}, {source}, {from_step}, {to_step}, &b{b}[{}]);",
             bare(&to)
         ));
         self.close(levels);
+    }
+
+    /// Declares a block of values and computes them, row by row.
+    fn put_down(
+        &mut self,
+        turned: &Turned,
+        [next, far]: [&str; 2],
+        mut s: Scalars,
+        inner: &[Local],
+    ) {
+        let stored = self.dialect.stored(turned.dtype);
+        self.text
+            .line(format!("{stored} block[{}];", BLOCK * BLOCK));
+        let along = turned.levels[1];
+        let along: Vec<_> = (along.first..=along.last)
+            .map(|axis| self.op.axes[axis].0)
+            .collect();
+        for (v, varying) in [(next, inner), (far, &along[..])] {
+            s.hoist(self.text, &[turned.value], varying, &self.op.body);
+            self.rolled();
+            self.text.line(format!(
+                "for (int64_t {v} = first_{v}; {v} < first_{v} + count_{v}; {v}++) {{"
+            ));
+        }
+        let value = s.write(self.text, turned.value);
+        self.text.line(format!(
+            "block[({next} - first_{next}) * {BLOCK} + {far} - first_{far}] = {};",
+            bare(&value)
+        ));
+        self.text.line("}");
+        self.text.line("}");
     }
 }

@@ -47,6 +47,7 @@ mod read_rows;
 mod replicate;
 mod round_products;
 mod select_kernels;
+mod simplify_indices;
 mod spans;
 mod split_depths;
 mod sync_everywhere;
@@ -81,6 +82,7 @@ pub use read_rows::read_rows;
 pub use replicate::replicate;
 pub use round_products::{has_cores, round_products};
 pub use select_kernels::{packs_weights, select_kernels};
+pub use simplify_indices::simplify_indices;
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
 pub use total::total;
@@ -109,11 +111,12 @@ impl PartialEq for Pass {
 }
 
 /// The passes in the order in which they run. [`merge_variables`](fn@merge_variables), [`fuse`](fn@fuse),
-/// [`read_rows`](fn@read_rows) and [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
+/// [`simplify_indices`](fn@simplify_indices), [`read_rows`](fn@read_rows) and [`select_kernels`](fn@select_kernels) run before constants are packed; [`schedule`] runs the
 /// others.
 pub const PASSES: &[Pass] = &[
     MERGE_VARIABLES,
     FUSE,
+    SIMPLIFY_INDICES,
     READ_ROWS,
     SELECT_KERNELS,
     Pass {
@@ -196,6 +199,12 @@ const FUSE: Pass = Pass {
     run: |program, _| fuse(program),
 };
 
+const SIMPLIFY_INDICES: Pass = Pass {
+    name: "simplify_indices",
+    about: "leave out divisions of indices that the ranges of axes decide",
+    run: |program, _| simplify_indices(program),
+};
+
 const READ_ROWS: Pass = Pass {
     name: "read_rows",
     about: "read the rows of products by index, where that beats a copy of them",
@@ -247,7 +256,13 @@ pub const ROUND_PRODUCTS: [Pass; 3] = [
 ];
 
 /// Passes that come before scheduling.
-const EARLY: [Pass; 4] = [MERGE_VARIABLES, FUSE, READ_ROWS, SELECT_KERNELS];
+const EARLY: [Pass; 5] = [
+    MERGE_VARIABLES,
+    FUSE,
+    SIMPLIFY_INDICES,
+    READ_ROWS,
+    SELECT_KERNELS,
+];
 
 /// Places synchronisations.
 pub const PLACE_SYNCS: Pass = Pass {

@@ -12,6 +12,7 @@ mod grids;
 mod growth;
 mod harness;
 mod hosted;
+mod indices;
 mod interface;
 mod lanes;
 mod math;

@@ -1,4 +1,4 @@
-//! Copies that transpose go in squares, at any size and for elements of four and eight bytes; the results of convolutions with their
+//! Copies and other maps that transpose go in squares, at any size and for elements of four and eight bytes; the results of convolutions with their
 //! channels outermost are transposed, too.
 
 use crate::harness::{Case, drawn};
@@ -41,7 +41,22 @@ fn copies_of_any_size() {
     }
 }
 
-/// Short rows, elements of other sizes, and what is computed on the way are written element by element.
+/// Values that are computed on the way are put down in a block first, by lines of the sources.
+#[test]
+fn computed_values_of_any_size() {
+    for (a, b) in [(4, 64), (5, 7), (17, 65), (67, 131)] {
+        for (dtype, bytes) in [("f32", 4), ("f64", 8)] {
+            let text = format!(
+                "fn @main(%x: {dtype}[3,{a},{b}], %z: {dtype}[3,{a},{b}], %s: {dtype}[{a},1]) -> (%y: {dtype}[3,{b},{a}]) {{
+  return transpose(tanh(add(mul(%x, %s), %z)), perm=[0,2,1])
+}}"
+            );
+            check(&text, &format!("heddle_turned_{bytes}("), true);
+        }
+    }
+}
+
+/// Short rows, elements of other sizes, and values that also need an element next to the result's are written element by element.
 #[test]
 fn other_maps_are_as_they_were() {
     for (x, value, y) in [
@@ -49,7 +64,7 @@ fn other_maps_are_as_they_were() {
         ("bool[70,70]", "transpose(%x, perm=[1,0])", "bool[70,70]"),
         (
             "f32[70,70]",
-            "mul(transpose(%x, perm=[1,0]), 2.0)",
+            "mul(transpose(%x, perm=[1,0]), %x)",
             "f32[70,70]",
         ),
     ] {
