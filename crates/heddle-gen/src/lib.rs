@@ -14,6 +14,7 @@ mod data;
 mod elementwise;
 mod fit;
 mod indexing;
+mod maps;
 mod order;
 mod program;
 mod sequences;
@@ -21,6 +22,8 @@ mod shapes;
 mod windows;
 
 use heddle_ir::{Datum, Module};
+
+pub use maps::maps;
 
 /// Limits on the size of programs.
 #[derive(Clone, Debug)]

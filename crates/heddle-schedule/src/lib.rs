@@ -81,7 +81,7 @@ pub use print::print;
 pub use read_rows::read_rows;
 pub use replicate::replicate;
 pub use round_products::{has_cores, round_products};
-pub use select_kernels::{packs_weights, select_kernels};
+pub use select_kernels::{Layouts, packs_weights, select_kernels, select_kernels_in};
 pub use simplify_indices::simplify_indices;
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
@@ -217,6 +217,24 @@ const SELECT_KERNELS: Pass = Pass {
     run: |program, latency| select_kernels(program, latency.machine()),
 };
 
+/// [`select_kernels`](fn@select_kernels) with maps of convolutions in one layout, in its place; for tests of both.
+pub const LAYOUTS: [Pass; 2] = [
+    Pass {
+        name: "select_kernels_given",
+        about: "the same, with maps of convolutions as they are given",
+        run: |program, latency| {
+            select_kernels_in(program, latency.machine(), Layouts::Given);
+        },
+    },
+    Pass {
+        name: "select_kernels_channels_last",
+        about: "the same, with channels of maps innermost wherever that is possible",
+        run: |program, latency| {
+            select_kernels_in(program, latency.machine(), Layouts::ChannelsLast);
+        },
+    },
+];
+
 /// [`narrow_weights`](fn@narrow_weights) for each type, which runs behind [`select_kernels`](fn@select_kernels) where that is asked for.
 pub const NARROW_WEIGHTS: [Pass; 3] = [
     Pass {
@@ -286,6 +304,7 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
     PASSES
         .iter()
         .chain([&SYNC_EVERYWHERE])
+        .chain(&LAYOUTS)
         .chain(&NARROW_WEIGHTS)
         .chain(&ROUND_PRODUCTS)
         .find(|pass| pass.name == name)

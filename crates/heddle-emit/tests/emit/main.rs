@@ -25,6 +25,7 @@ mod quads;
 mod random;
 mod random_appends;
 mod random_instances;
+mod random_maps;
 mod random_sanitized;
 mod replicate;
 mod residents;

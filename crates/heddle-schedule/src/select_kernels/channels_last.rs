@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
+use super::Layouts;
 use super::lay_out::{Gain, lay_channels_last};
 use crate::effects::{Effects, touched_by};
 use heddle_uprogram::contract::Windows;
@@ -98,8 +99,14 @@ impl ChannelsLast {
     pub(super) fn lay_out(
         &mut self,
         program: &mut UProgram,
+        layouts: Layouts,
         stays: impl Fn(Buffer) -> bool,
     ) -> Vec<(OperatorId, Operator)> {
+        let stays = |map| layouts == Layouts::Given || stays(map);
+        let gain = |gain| match layouts {
+            Layouts::ChannelsLast => Gain::Copy,
+            _ => gain,
+        };
         let copies: Vec<_> = self
             .copies
             .iter()
@@ -118,7 +125,7 @@ impl ChannelsLast {
                 let readers = self.reads.iter().filter(|(_, read)| **read == (map, copy));
                 let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
                 let is_copied = readers.iter().any(|id| !self.logical.contains_key(id));
-                let gain = if is_copied { Gain::Copy } else { Gain::Place };
+                let gain = gain(if is_copied { Gain::Copy } else { Gain::Place });
                 let exempt = BTreeSet::from([copy]);
                 let laid_out = one
                     && !stays(map)
@@ -157,7 +164,7 @@ impl ChannelsLast {
                     (result, sizes),
                     &exempt,
                     &mut self.logical,
-                    Gain::None,
+                    gain(Gain::None),
                 )
             {
                 program.buffers[result].len =

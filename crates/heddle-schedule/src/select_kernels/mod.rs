@@ -55,8 +55,25 @@ use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
 
+/// How the maps of convolutions lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layouts {
+    /// With their channels innermost where that spares more than it costs.
+    #[default]
+    ByPrice,
+    /// As they are given: convolutions that read windows in place read copies.
+    Given,
+    /// With their channels innermost wherever each operator that touches them can be rewritten.
+    ChannelsLast,
+}
+
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
+    select_kernels_in(program, machine, Layouts::ByPrice);
+}
+
+/// The same with maps that lie so, for tests of both layouts.
+pub fn select_kernels_in(program: &mut UProgram, machine: &Machine, layouts: Layouts) {
     if machine.exchange.is_some() && Kernels::of(machine, DType::F32).is_none() {
         inline_operands(program);
         multiply_halves(program, machine);
@@ -75,7 +92,7 @@ pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
         selection.operator(id);
     }
     let once = &selection.once;
-    let logical = (selection.maps).lay_out(selection.program, |map| once.reads(map));
+    let logical = (selection.maps).lay_out(selection.program, layouts, |map| once.reads(map));
     for (id, op) in logical {
         selection.product(id, op);
     }

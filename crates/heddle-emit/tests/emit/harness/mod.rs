@@ -11,6 +11,7 @@ use heddle_runtime::{
     BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
     SessionOptions, Source, Stops,
 };
+use heddle_schedule::Layouts;
 use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Lanes, Size};
 use heddle_uprogram::{UProgram, text};
@@ -177,8 +178,21 @@ impl Case {
         schedule: &dyn Fn(&mut UProgram),
         copies_rows: bool,
     ) -> Result<Case, String> {
-        let form = (&heddle_emit::C, copies_rows);
+        let form = (&heddle_emit::C, copies_rows, Layouts::ByPrice);
         Self::written(name, module, inputs, machine, schedule, form)
+    }
+
+    /// The program with the maps of its convolutions in this layout.
+    pub fn laid_out(
+        name: &str,
+        module: Module,
+        inputs: &[Datum],
+        layouts: Layouts,
+    ) -> Result<Case, String> {
+        let machine = Machine::reference_host(2).with_barrier_ns(0.0);
+        let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+        let form = (&heddle_emit::C, false, layouts);
+        Self::written(name, module, inputs, &machine, &schedule, form)
     }
 
     /// The program with weights in this type, against the interpreter with weights rounded to it.
@@ -264,7 +278,7 @@ impl Case {
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
     ) -> Result<Case, String> {
-        let form = (&heddle_emit::CUDA, false);
+        let form = (&heddle_emit::CUDA, false, Layouts::ByPrice);
         Self::written(name, module, inputs, machine, schedule, form)
     }
 
@@ -274,7 +288,7 @@ impl Case {
         inputs: &[Datum],
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
-        (dialect, copies_rows): (&Dialect, bool),
+        (dialect, copies_rows, layouts): (&Dialect, bool, Layouts),
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
@@ -282,10 +296,11 @@ impl Case {
         let lowered = heddle_lower::lower(&module);
         let mut program = lowered.map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
+        heddle_schedule::simplify_indices(&mut program);
         if !copies_rows {
             heddle_schedule::read_rows(&mut program, machine);
         }
-        heddle_schedule::select_kernels(&mut program, machine);
+        heddle_schedule::select_kernels_in(&mut program, machine, layouts);
         let read = program.read_buffers();
         for (id, buffer) in program.buffers.iter() {
             let empty = program.pool.as_int(buffer.len) == Some(0);

@@ -41,10 +41,10 @@ pub fn case(seed: u64) -> Result<Case, String> {
 }
 
 /// Checks the programs that these seeds make; some must compile, and all of those must pass.
-pub fn check_all(
+pub fn check_all<C>(
     seeds: Range<u64>,
-    make: impl Fn(u64) -> Result<Case, String> + Sync,
-    check: impl Fn(u64, Case) + Sync,
+    make: impl Fn(u64) -> Result<C, String> + Sync,
+    check: impl Fn(u64, C) + Sync,
 ) {
     let next = AtomicU64::new(seeds.start);
     let refused = Mutex::new(BTreeMap::<String, usize>::new());
