@@ -4,6 +4,7 @@ usage: python run_stages.py [STAGE ...]
 Without names it runs all but those that have a target of their own in the Makefile. A stage that prints no counts of its own is one case. Exit status 0 only if
 nothing failed."""
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -36,6 +37,8 @@ FEW = " ".join(f"{CORPUS}/cases/{name}" for name in (
     "loop_while", "if_in_loop_in_loop_bubble_sort", "nest_recursion_in_loop_recursive",
     "loop_grows_by_concat"))
 FAKE = f"{PYTHON} scripts/fake_cuda.py"
+# Kernels and maps in shorter vectors than this processor has: those of AVX2, and those of NEON's length.
+KERNELS = "cargo test --workspace --test emit -- contract:: convolutions:: framed:: turned:: random_maps::"
 STAGES = {
     "format": "cargo fmt --all --check",
     "clippy": "cargo clippy --workspace --all-targets -- -D warnings",
@@ -45,6 +48,9 @@ STAGES = {
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
     "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
+    **({"vectors-32": f"{QUICK} HEDDLE_MAPS=8 HEDDLE_CC='gcc -mno-avx512f' {KERNELS}",
+        "vectors-16": f"{QUICK} HEDDLE_MAPS=8 HEDDLE_CC='gcc -mno-avx' {KERNELS}"}
+       if platform.machine() == "x86_64" else {}),
     "build": "cargo build --workspace",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",
     "onnx-suite": f"{HEDDLE} test {CASES} --known tests/onnx/known.txt --device interp",
