@@ -1,10 +1,10 @@
 //! Quotients and remainders that ranges of axes decide.
 
 use foldhash::HashMap;
-use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
+use heddle_ir::{Arena, DType};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
-use heddle_uprogram::program::{Local, LocalKind, UProgram};
+use heddle_uprogram::program::{Local, LocalData, LocalKind, UProgram};
 use smallvec::{SmallVec, smallvec};
 
 use crate::fuse::substitute::{Substitution, point_exprs};
@@ -15,8 +15,6 @@ use crate::fuse::substitute::{Substitution, point_exprs};
 ///
 /// It does *not* touch operands of contractions, whose kernels are found by their form.
 pub fn simplify_indices(program: &mut UProgram) {
-    let is_size = |local| program.locals[local].kind == LocalKind::Size;
-    let sizes: Vec<Local> = program.locals.keys().filter(|&l| is_size(l)).collect();
     for id in program.operators.keys().collect::<Vec<_>>() {
         let mut op = program.operators[id].clone();
         let pool = &program.pool;
@@ -24,14 +22,11 @@ pub fn simplify_indices(program: &mut UProgram) {
         if !point_exprs(&mut op.body).iter_mut().any(is_divided) {
             continue;
         }
-        let mut ranges: HashMap<Local, Option<i64>> =
-            sizes.iter().map(|&size| (size, None)).collect();
-        for &(axis, size) in op.axes.iter().chain(op.body.axes()) {
-            ranges.insert(axis, program.pool.as_int(size).map(|n| (n - 1).max(0)));
-        }
+        let axes = op.axes.iter().chain(op.body.axes());
         let mut indices = Indices {
+            axes: axes.map(|&(axis, size)| (axis, last(pool, size))).collect(),
             pool: &mut program.pool,
-            ranges,
+            locals: &program.locals,
             known: HashMap::default(),
             known_ranges: HashMap::default(),
         };
@@ -52,8 +47,9 @@ fn is_division(e: Expr) -> bool {
 /// The indices of an operator.
 struct Indices<'p> {
     pool: &'p mut Pool,
-    /// What is not negative, with its largest value if that is known.
-    ranges: HashMap<Local, Option<i64>>,
+    locals: &'p Arena<Local, LocalData>,
+    /// The axes with their last places, if those are known.
+    axes: HashMap<Local, Option<i64>>,
     known: HashMap<ExprId, ExprId>,
     known_ranges: HashMap<ExprId, Option<Option<i64>>>,
 }
@@ -113,11 +109,14 @@ impl Indices<'_> {
         units.extend(sum.terms.iter().map(|&(factor, _)| gcd(factor, by)));
         units.sort_unstable_by(|a, b| b.cmp(a));
         units.dedup();
-        let unit = units.into_iter().filter(|&unit| unit > 1).find(|&unit| {
-            let rest = sum.part(|factor| factor % unit != 0, sum.constant % unit);
-            self.most(&rest).is_some_and(|most| most < unit)
-        })?;
-        let rest = sum.part(|factor| factor % unit != 0, sum.constant % unit);
+        let (unit, rest) = units
+            .into_iter()
+            .filter(|&unit| unit > 1)
+            .find_map(|unit| {
+                let rest = sum.part(|factor| factor % unit != 0, sum.constant % unit);
+                let fits = self.most(&rest).is_some_and(|most| most < unit);
+                fits.then_some((unit, rest))
+            })?;
         let mut whole = sum.part(|factor| factor % unit == 0, sum.constant);
         whole.terms.iter_mut().for_each(|term| term.0 /= unit);
         whole.constant /= unit;
@@ -203,11 +202,14 @@ impl Indices<'_> {
     }
 
     fn find_range(&mut self, atom: ExprId) -> Option<Option<i64>> {
-        let below = |pool: &Pool, size: ExprId| pool.as_int(size).map(|n| (n - 1).max(0));
         match self.pool[atom] {
-            Expr::Local(local) => self.ranges.get(&local).copied(),
-            Expr::Index(_, size) => Some(below(self.pool, size)),
-            Expr::Binary(BinaryOp::Mod, DType::I64, _, by) => below(self.pool, by).map(Some),
+            Expr::Local(local) if self.locals[local].kind == LocalKind::Size => Some(None),
+            Expr::Local(local) => self.axes.get(&local).copied(),
+            Expr::Index(_, size) => Some(last(self.pool, size)),
+            Expr::Binary(BinaryOp::Mod, DType::I64, _, by) => {
+                let by = self.pool.as_int(by).filter(|&by| by > 0)?;
+                Some(Some(by - 1))
+            }
             Expr::Binary(BinaryOp::Div, DType::I64, a, by) => {
                 let by = self.pool.as_int(by).filter(|&by| by > 0)?;
                 let sum = self.sum(a)?;
@@ -258,6 +260,11 @@ impl Sum {
             constant,
         }
     }
+}
+
+/// The last place of an axis of this size, if it is known.
+fn last(pool: &Pool, size: ExprId) -> Option<i64> {
+    pool.as_int(size).map(|n| (n - 1).max(0))
 }
 
 fn gcd(a: i64, b: i64) -> i64 {

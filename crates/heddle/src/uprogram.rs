@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use heddle_schedule::{NARROW_WEIGHTS, PASSES, Pass, ROUND_PRODUCTS, SYNC_EVERYWHERE};
+use heddle_schedule::{LAYOUTS, NARROW_WEIGHTS, PASSES, Pass, ROUND_PRODUCTS, SYNC_EVERYWHERE};
 use heddle_uprogram::{UProgram, text, verify_program};
 
 use crate::{Error, Machine, Step, on_large_stack};
 
 /// The passes that [`transform_uprogram`] knows, in the order in which a compilation runs them. Then comes the one that replaces the
-/// last of them where that is left out, and those that store weights in fewer bytes, one of which runs behind `select_kernels` on
+/// last of them where that is left out, those that stand for `select_kernels` with one layout of maps, and those that store weights in fewer bytes, one of which runs behind `select_kernels` on
 /// request.
 pub fn uprogram_passes() -> impl Iterator<Item = Step> {
-    let others = [&SYNC_EVERYWHERE].into_iter().chain(&NARROW_WEIGHTS);
-    let others = others.chain(&ROUND_PRODUCTS);
+    let others = [&SYNC_EVERYWHERE].into_iter().chain(&LAYOUTS);
+    let others = others.chain(&NARROW_WEIGHTS).chain(&ROUND_PRODUCTS);
     PASSES.iter().chain(others).map(|pass| Step {
         name: pass.name,
         about: pass.about,

@@ -216,7 +216,7 @@ fn has_halves(cpuinfo: &str) -> bool {
     field(cpuinfo, "vendor_id") == Some("AuthenticAMD") && family.unwrap_or(0) < 26
 }
 
-/// What Linux states of the first core under a name.
+/// Linux's statement about the first core under a name.
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     let line = cpuinfo.lines().find(|l| l.starts_with(name))?;
     line.split(':').nth(1).map(str::trim)

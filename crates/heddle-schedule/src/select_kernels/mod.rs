@@ -55,7 +55,7 @@ use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
 
-/// How the maps of convolutions lie.
+/// A rule for the layouts of convolutions' maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layouts {
     /// With their channels innermost where that spares more than it costs.
