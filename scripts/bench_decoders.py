@@ -4,7 +4,6 @@ usage: python bench_decoders.py FOLDER [--heddle HEDDLE] [--threads N] [--runs N
 FOLDER keeps the exported models. The last column is ONNX Runtime's better median (threads that
 spin or sleep) by Heddle's; where ONNX Runtime cannot run a model or its results differ from
 PyTorch's, it says so. Needs torch, onnx and onnxruntime."""
-import argparse
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 import onnx
 import torch
 
-from beside import BY_ONNX_RUNTIME, by_heddle, by_onnx_runtime, head, row, same, times
+from beside import BY_ONNX_RUNTIME, arguments, by_heddle, by_onnx_runtime, head, row, same, times
 from exported import decoders
 from exported.table import TABLE, TORCHSCRIPT
 from exported.write import export, flat
@@ -45,12 +44,7 @@ def refusal_of_onnx_runtime(path, data, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--heddle", default="target/release/heddle")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=50)
-    args = parser.parse_args()
+    args = arguments(__doc__, 50).parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     print(head("decoder"))
     for module, inputs in decoders.INPUTS.items():

@@ -7,16 +7,14 @@ last column is its better median (threads that spin or sleep) by Heddle's. Model
 NAME: greedy and beam, whose decoders are made of ONNX's operators (plain) or of com.microsoft's
 (fused), as ONNX Runtime's converter writes them; trees and forest, at 1 and 1,000 rows. Times of
 ONNX Runtime hold the call from Python, some microseconds. Needs onnx and onnxruntime."""
-import argparse
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from beside import by_heddle, by_onnx_runtime, head, row, times
+from beside import arguments, by_heddle, by_onnx_runtime, head, row, times
 from onnx_graph import F32, I64, Graph, model
 
 I32 = np.int32
@@ -190,11 +188,7 @@ def cases(size):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--heddle", default="target/release/heddle")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=6, help="of a search; of trees 100 times as many")
+    parser = arguments(__doc__, 6, "of a search; of trees 100 times as many")
     parser.add_argument("--only", default="")
     for name, default in (("layers", 12), ("width", 768), ("words", 50257), ("prompt", 32),
                           ("steps", 32)):

@@ -6,16 +6,14 @@ last column is the best peer's median by Heddle's. Models whose name contains on
 one convolution each; gru_… and lstm_…, 100 steps of one layer, by its width and batch; bert_…, a layer
 of BERT-base by its words, whose number is fixed or open; unet, 20 steps of a diffusion model in a
 Loop. Times of peers hold the call from Python, some microseconds. Needs onnx, onnxruntime and openvino."""
-import argparse
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from beside import PEERS, by_heddle, by_onnx_runtime, head, row, times
+from beside import PEERS, arguments, by_heddle, by_onnx_runtime, head, row, times
 from onnx_graph import F32, Graph, model
 
 
@@ -220,11 +218,7 @@ def cases():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--heddle", default="target/release/heddle")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=60, help="of the unet a twentieth")
+    parser = arguments(__doc__, 60, "of the unet a twentieth")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,22 @@
-"""Agreement and times of Heddle and ONNX Runtime on one model, in turns."""
+"""Agreement and times of Heddle and its peers on one model, in turns."""
+import argparse
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
 from turns import Turns
+
+
+def arguments(about, runs, of_runs=None):
+    """The parser of a script that measures models in a folder, with so many runs if none are asked for."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--heddle", default="target/release/heddle")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=runs, help=of_runs)
+    return parser
 
 
 def same(outputs, results):
