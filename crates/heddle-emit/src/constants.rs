@@ -52,9 +52,13 @@ impl Constant<'_> {
         let narrow = narrow.filter(|_| panels.stored != panels.tensor.dtype());
         // The number of bits is less than 256.
         let stored = narrow.map_or(0, |k| k as i64 + 1) << 8;
+        let filters = panels
+            .filters
+            .map_or([0, 0], |filters| [filters.results as i64, filters.step]);
         let bits = panels.tensor.dtype().bits() as i64 | stored;
         let batch = panels.batch.len() as i64;
-        [bits, panels.base, batch].into_iter().chain(axes).collect()
+        let first = [bits, panels.base, batch].into_iter();
+        first.chain(filters).chain(axes).collect()
     }
 
     /// True if it may lie at any address.

@@ -172,6 +172,8 @@ impl Writer<'_> {
         let stored = self.dialect.stored(turned.dtype);
         self.text
             .line(format!("{stored} block[{}];", BLOCK * BLOCK));
+        // The parts that are computed before these loops have names that the store uses again.
+        self.text.line("{");
         let along = turned.levels[1];
         let along: Vec<_> = (along.first..=along.last)
             .map(|axis| self.op.axes[axis].0)
@@ -188,6 +190,7 @@ impl Writer<'_> {
             "block[({next} - first_{next}) * {BLOCK} + {far} - first_{far}] = {};",
             bare(&value)
         ));
+        self.text.line("}");
         self.text.line("}");
         self.text.line("}");
     }

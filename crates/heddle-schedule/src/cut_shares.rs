@@ -27,6 +27,9 @@ use crate::total::total_with;
 /// its own, as parts of the time.
 const WORTH: f64 = 0.005;
 
+/// The least places of a piece of an innermost axis: fewer leave no room for vectors.
+const RUN: f64 = 256.0;
+
 /// Limit on operators that are tried one by one.
 const MAX_TRIALS: usize = 64;
 
@@ -112,7 +115,11 @@ fn cut(program: &UProgram, latency: &dyn Latency, id: OperatorId, pieces: Pieces
     let count = estimate(program, split.period);
     let places = (count / machine.units() as f64).ceil();
     let most = (pieces.most as f64).min((took / pieces.piece_ns).floor());
-    let size = (places / most.max(1.0) / step).ceil() * step;
+    let least = match &op.body {
+        Body::Map { .. } if split.axis + 1 == op.axes.len() => RUN,
+        _ => 1.0,
+    };
+    let size = ((places / most.max(1.0) / step).ceil() * step).max(least);
     let number = (places / size).ceil();
     // By the cost model also where times are measured: the two need only compare, and no profiler
     // measures parts of a share.

@@ -81,7 +81,7 @@ pub use print::print;
 pub use read_rows::read_rows;
 pub use replicate::replicate;
 pub use round_products::{has_cores, round_products};
-pub use select_kernels::{Layouts, packs_weights, select_kernels, select_kernels_in};
+pub use select_kernels::{Layouts, Transforms, packs_weights, select_kernels, select_kernels_in};
 pub use simplify_indices::simplify_indices;
 pub use split_depths::split_depths;
 pub use sync_everywhere::sync_everywhere;
@@ -211,29 +211,58 @@ const READ_ROWS: Pass = Pass {
     run: |program, latency| read_rows(program, latency.machine()),
 };
 
-const SELECT_KERNELS: Pass = Pass {
+/// Chooses kernels.
+pub const SELECT_KERNELS: Pass = Pass {
     name: "select_kernels",
     about: "choose kernels and operand layouts of products",
     run: |program, latency| select_kernels(program, latency.machine()),
 };
 
-/// [`select_kernels`](fn@select_kernels) with maps of convolutions in one layout, in its place; for tests of both.
-pub const LAYOUTS: [Pass; 2] = [
+/// [`select_kernels`](fn@select_kernels) for weights in fewer bytes, which transformed filters would not be.
+pub const PLAIN_KERNELS: Pass = Pass {
+    name: "select_kernels_plain",
+    about: "the same, with convolutions that sum their windows",
+    run: |program, latency| forced(program, latency, (Layouts::ByPrice, Transforms::Never)),
+};
+
+/// [`select_kernels`](fn@select_kernels) with one choice for all convolutions, in its place; for tests of each.
+pub const FORCED: [Pass; 5] = [
+    PLAIN_KERNELS,
     Pass {
         name: "select_kernels_given",
         about: "the same, with maps of convolutions as they are given",
-        run: |program, latency| {
-            select_kernels_in(program, latency.machine(), Layouts::Given);
-        },
+        run: |program, latency| forced(program, latency, (Layouts::Given, Transforms::Never)),
     },
     Pass {
         name: "select_kernels_channels_last",
         about: "the same, with channels of maps innermost wherever that is possible",
         run: |program, latency| {
-            select_kernels_in(program, latency.machine(), Layouts::ChannelsLast);
+            forced(program, latency, (Layouts::ChannelsLast, Transforms::Never));
+        },
+    },
+    Pass {
+        name: "select_kernels_winograd_2",
+        about: "the same, with convolutions in tiles of 2x2 results wherever that is possible",
+        run: |program, latency| {
+            forced(program, latency, (Layouts::ByPrice, Transforms::Always(2)));
+        },
+    },
+    Pass {
+        name: "select_kernels_winograd_4",
+        about: "the same, with convolutions in tiles of 4x4 results wherever that is possible",
+        run: |program, latency| {
+            forced(program, latency, (Layouts::ByPrice, Transforms::Always(4)));
         },
     },
 ];
+
+fn forced(
+    program: &mut UProgram,
+    latency: &dyn Latency,
+    (layouts, transforms): (Layouts, Transforms),
+) {
+    select_kernels_in(program, latency.machine(), layouts, transforms);
+}
 
 /// [`narrow_weights`](fn@narrow_weights) for each type, which runs behind [`select_kernels`](fn@select_kernels) where that is asked for.
 pub const NARROW_WEIGHTS: [Pass; 3] = [
@@ -304,7 +333,7 @@ pub fn find_pass(name: &str) -> Option<&'static Pass> {
     PASSES
         .iter()
         .chain([&SYNC_EVERYWHERE])
-        .chain(&LAYOUTS)
+        .chain(&FORCED)
         .chain(&NARROW_WEIGHTS)
         .chain(&ROUND_PRODUCTS)
         .find(|pass| pass.name == name)

@@ -11,7 +11,7 @@ mod windows;
 
 use heddle_ir::DType;
 
-pub use panels::{NARROW, Panels, panel_width, places_of_row};
+pub use panels::{Filters, NARROW, Panels, Scheme, TAPS, panel_width, places_of_row};
 pub use strided::{rows, stride, strided};
 pub use windows::{WindowAxis, Windows};
 

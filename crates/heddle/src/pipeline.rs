@@ -31,7 +31,10 @@ use std::time::{Duration, Instant};
 use heddle_ir::Module;
 use heddle_lower::lower_expecting;
 use heddle_opt::{Edit, RoundedWeights};
-use heddle_schedule::{has_cores, kernel_passes, narrow_weights, round_products, schedule_passes};
+use heddle_schedule::{
+    PLAIN_KERNELS, SELECT_KERNELS, has_cores, kernel_passes, narrow_weights, round_products,
+    schedule_passes,
+};
 use heddle_uprogram::text;
 
 use crate::backend::{self, Backend, Built, Lowered, Parts, Scheduled, interpreted};
@@ -367,10 +370,13 @@ impl Pipeline<'_> {
         // The program has the constants that the transformations made, until they are packed.
         drop(graph);
         flow.lowered(&program);
+        let stored = options.weights.stored();
         for pass in kernel_passes(without) {
+            let is_narrow = stored.is_some() && *pass == SELECT_KERNELS;
+            let pass = if is_narrow { &PLAIN_KERNELS } else { pass };
             log.time(pass.name, || pass.apply(&mut program, machine));
         }
-        if let Some(to) = options.weights.stored() {
+        if let Some(to) = stored {
             let left = log.time("narrow_weights", || narrow_weights(&mut program, to));
             if let Some(&first) = left.first() {
                 let (name, weights) = (&program.buffers[first].name, options.weights);

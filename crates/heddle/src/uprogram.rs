@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use heddle_schedule::{LAYOUTS, NARROW_WEIGHTS, PASSES, Pass, ROUND_PRODUCTS, SYNC_EVERYWHERE};
+use heddle_schedule::{FORCED, NARROW_WEIGHTS, PASSES, Pass, ROUND_PRODUCTS, SYNC_EVERYWHERE};
 use heddle_uprogram::{UProgram, text, verify_program};
 
 use crate::{Error, Machine, Step, on_large_stack};
@@ -11,7 +11,7 @@ use crate::{Error, Machine, Step, on_large_stack};
 /// last of them where that is left out, those that stand for `select_kernels` with one layout of maps, and those that store weights in fewer bytes, one of which runs behind `select_kernels` on
 /// request.
 pub fn uprogram_passes() -> impl Iterator<Item = Step> {
-    let others = [&SYNC_EVERYWHERE].into_iter().chain(&LAYOUTS);
+    let others = [&SYNC_EVERYWHERE].into_iter().chain(&FORCED);
     let others = others.chain(&NARROW_WEIGHTS).chain(&ROUND_PRODUCTS);
     PASSES.iter().chain(others).map(|pass| Step {
         name: pass.name,

@@ -46,6 +46,7 @@ mod teams;
 mod turned;
 mod warnings;
 mod weights;
+mod winograd;
 
 #[allow(dead_code)] // Tests of this crate use a part of it.
 #[path = "../../../heddle-opt/tests/opt/common/mod.rs"]

@@ -56,6 +56,16 @@ fn computed_values_of_any_size() {
     }
 }
 
+/// What is computed before the loops of a block does not take a name that its store has.
+#[test]
+fn values_by_a_condition_of_the_image() {
+    let text = "fn @main(%x: f32[3,65,65], %m: bool[3,1,1]) -> (%y: f32[3,65,65]) {
+  %z = select(%m, tanh(%x), %x)
+  return transpose(%z, perm=[0,2,1])
+}";
+    check(text, "heddle_turned_4(", true);
+}
+
 /// Short rows, elements of other sizes, and values that also need an element next to the result's are written element by element.
 #[test]
 fn other_maps_are_as_they_were() {

@@ -69,19 +69,21 @@ impl ChannelsLast {
         self.in_body.contains(&reader)
     }
 
-    /// The copy of a map that an operator reads.
-    pub(super) fn of(
+    /// The copy of a map with its channels innermost, and the operator that makes it.
+    pub(super) fn copy(
         &mut self,
         program: &mut UProgram,
-        reader: OperatorId,
         (map, images): (Buffer, Option<ExprId>),
         windows: &Windows,
-    ) -> Buffer {
+    ) -> (Buffer, OperatorId) {
         let sizes = [windows.all, windows.sizes(), windows.pitch];
         let copies = self.copies.entry((map, images, sizes));
-        let &mut (buffer, copy) = copies.or_insert_with(|| copy(program, (map, images, sizes)));
-        self.reads.insert(reader, (map, copy));
-        buffer
+        *copies.or_insert_with(|| copy(program, (map, images, sizes)))
+    }
+
+    /// Says that an operator reads the copy of a map that this one makes.
+    pub(super) fn read(&mut self, reader: OperatorId, copy: (Buffer, OperatorId)) {
+        self.reads.insert(reader, copy);
     }
 
     /// Puts each copy before its readers, once for those between which nothing writes the map, and
@@ -196,7 +198,8 @@ impl ChannelsLast {
             };
             let is_loop = matches!(stmt, Stmt::Loop { .. });
             for (map, copy) in readers.iter().filter_map(|id| self.reads.get(id)) {
-                let waits = is_loop && (written.contains(map) || !is_fixed(program, *copy));
+                let waits = is_loop
+                    && (written.contains(map) || !is_fixed(program, &program.operators[*copy]));
                 if !waits && made.insert(*copy) {
                     block.push(Stmt::Run(*copy));
                 }
@@ -293,8 +296,8 @@ fn certain(block: &[Stmt]) -> Vec<OperatorId> {
 }
 
 /// True if the sizes of an operator's axes are the same during a launch.
-fn is_fixed(program: &UProgram, id: OperatorId) -> bool {
-    let sizes = program.operators[id].axes.iter().map(|a| a.1);
+pub(super) fn is_fixed(program: &UProgram, op: &Operator) -> bool {
+    let sizes = op.axes.iter().map(|a| a.1);
     let is_size = |local: Local| program.locals[local].kind == LocalKind::Size;
     let mut locals = sizes.flat_map(|size| program.locals_of(size));
     locals.all(is_size)

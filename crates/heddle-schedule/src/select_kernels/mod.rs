@@ -34,6 +34,7 @@ mod merge_rows;
 mod pack;
 mod pack_once;
 mod windows;
+mod winograd;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -54,6 +55,8 @@ use channels_last::ChannelsLast;
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
+use winograd::Transformed;
+pub use winograd::Transforms;
 
 /// A rule for the layouts of convolutions' maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,11 +72,16 @@ pub enum Layouts {
 
 /// Selects kernels for a program's logical contractions. Contractions with a kernel keep it.
 pub fn select_kernels(program: &mut UProgram, machine: &Machine) {
-    select_kernels_in(program, machine, Layouts::ByPrice);
+    select_kernels_in(program, machine, Layouts::ByPrice, Transforms::ByPrice);
 }
 
-/// The same with maps that lie so, for tests of both layouts.
-pub fn select_kernels_in(program: &mut UProgram, machine: &Machine, layouts: Layouts) {
+/// The same with maps that lie so and convolutions that are transformed so, for tests.
+pub fn select_kernels_in(
+    program: &mut UProgram,
+    machine: &Machine,
+    layouts: Layouts,
+    transforms: Transforms,
+) {
     if machine.exchange.is_some() && Kernels::of(machine, DType::F32).is_none() {
         inline_operands(program);
         multiply_halves(program, machine);
@@ -87,6 +95,8 @@ pub fn select_kernels_in(program: &mut UProgram, machine: &Machine, layouts: Lay
         maps,
         packed: HashMap::new(),
         own: BTreeMap::new(),
+        transforms,
+        transformed: Transformed::default(),
     };
     for id in selection.program.running() {
         selection.operator(id);
@@ -100,8 +110,10 @@ pub fn select_kernels_in(program: &mut UProgram, machine: &Machine, layouts: Lay
         program,
         once,
         maps,
+        transformed,
         ..
     } = selection;
+    transformed.insert(program);
     once.insert(program);
     maps.insert(program);
     program.drop_unread();
@@ -185,6 +197,9 @@ struct Selection<'p> {
     own: BTreeMap<DType, Buffer>,
     /// Maps with their channels innermost.
     maps: ChannelsLast,
+    transforms: Transforms,
+    /// Convolutions that are transformed.
+    transformed: Transformed,
 }
 
 impl Selection<'_> {

@@ -4,13 +4,20 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::Selection;
-use heddle_uprogram::contract::{Access, Contract, Operand, Panels, panel_width, stride};
+use heddle_uprogram::contract::{Access, Contract, Filters, Operand, Panels, panel_width, stride};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Buffer, BufferData, BufferKind, Local};
 
 /// Content of packed panels: buffer, first element, and stride and size of the batch axes, the
-/// depth axis and the columns.
-pub(super) type PanelKey = (Buffer, i64, Vec<(i64, i64)>, Vec<(i64, i64)>, (i64, i64));
+/// depth axis and the columns; the transformation of filters.
+pub(super) type PanelKey = (
+    Buffer,
+    i64,
+    Vec<(i64, i64)>,
+    Vec<(i64, i64)>,
+    (i64, i64),
+    Option<Filters>,
+);
 
 impl Selection<'_> {
     /// The second operand in panels, if it is a constant.
@@ -64,6 +71,7 @@ impl Selection<'_> {
             batch,
             depth,
             columns: (pool.as_int(outer)?, size(pool, c.columns)?),
+            filters: None,
         };
         let mut matrix = pool.int(0);
         for (&local, &(_, size)) in places.iter().zip(&panels.batch) {
@@ -86,13 +94,14 @@ impl Selection<'_> {
     }
 
     /// The buffer of a constant's panels.
-    fn panels(&mut self, of: Buffer, panels: Panels) -> Buffer {
+    pub(super) fn panels(&mut self, of: Buffer, panels: Panels) -> Buffer {
         let key = (
             of,
             panels.base,
             panels.batch.clone(),
             panels.depth.clone(),
             panels.columns,
+            panels.filters,
         );
         if let Some(&packed) = self.packed.get(&key) {
             return packed;

@@ -17,7 +17,7 @@ const ALIASED: i64 = 2048;
 
 /// Elements from a place of a map to the next one: its channels, and a line of the cache more where places would otherwise lie in few
 /// of its sets.
-fn pitch(channels: i64, dtype: DType) -> i64 {
+pub(super) fn pitch(channels: i64, dtype: DType) -> i64 {
     let bytes = dtype.bits() as i64 / 8;
     let line = panel_width(dtype);
     match channels.saturating_mul(bytes) % ALIASED {
@@ -81,8 +81,13 @@ impl Selection<'_> {
         (c.rows, c.columns, c.tile) = (Some(c.columns), channels, kernels.panel);
         c.windows = Some(Box::new(windows));
         c.a.access = Access::Windows { buffer: map, base };
+        if let Some(last) = self.winograd(id, (op, &c), (map, images), weights) {
+            (self.maps).gives(id, [to, windows.places(), pitch(to, c.dtype)]);
+            return Some(last);
+        }
         c.b = self.packed(&c, &op.axes, weights)?;
-        let buffer = self.maps.of(self.program, id, (map, images), &windows);
+        let (buffer, copy) = self.maps.copy(self.program, (map, images), &windows);
+        self.maps.read(id, (map, copy));
         let pool = &mut self.program.pool;
         c.a = Operand {
             value: windows.last_element(pool, (c.dtype, buffer), places, depth),

@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use heddle_machine::Machine;
-use heddle_schedule::{
-    LAYOUTS, NARROW_WEIGHTS, PASSES, ROUND_PRODUCTS, SYNC_EVERYWHERE, find_pass,
-};
+use heddle_schedule::{FORCED, NARROW_WEIGHTS, PASSES, ROUND_PRODUCTS, SYNC_EVERYWHERE, find_pass};
 use heddle_uprogram::text::{parse, print};
 use heddle_uprogram::verify_program;
 
@@ -41,7 +39,7 @@ fn filetests() {
     let all = PASSES
         .iter()
         .chain([&SYNC_EVERYWHERE])
-        .chain(&LAYOUTS)
+        .chain(&FORCED)
         .chain(&NARROW_WEIGHTS)
         .chain(&ROUND_PRODUCTS)
         .map(|pass| pass.name);

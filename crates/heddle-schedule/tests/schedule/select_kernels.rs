@@ -252,7 +252,7 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
         "fn @main(%x: f32[2,8,9,9]) -> (%y: f32[2,16,9,9]) {{
            %w = const splat 0.5: f32[16,8,3,3]
            %u = const splat 0.5: f32[512,16,1,1]
-           %v = const splat 0.5: f32[16,512,3,3]
+           %v = const splat 0.5: f32[16,512,5,5]
            %a = max({}, 0)
            %b = tanh({})
            %y = add({}, %a)
@@ -260,7 +260,7 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
          }}",
         conv("%x", "%w", 1),
         conv("%a", "%u", 0),
-        conv("%b", "%v", 1)
+        conv("%b", "%v", 2)
     );
     // Places are rows; those of 512 channels lie a line of the cache further apart.
     let expected = "batches of 81 x 16 by 16, constant panels; batches of 81 x 512 by 16, constant panels; \

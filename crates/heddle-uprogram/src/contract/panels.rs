@@ -7,12 +7,14 @@
 //! holds two or four places of the depth axis: those of a column lie next to each other, since a kernel widens them by
 //! shifts of 32-bit lanes. Places beyond the last are zero.
 
+mod filters;
 mod narrow;
 
 use std::ops::Range;
 
 use heddle_ir::{DType, Tensor};
 
+pub use filters::{Filters, Scheme, TAPS};
 pub use narrow::NARROW;
 
 /// Bytes of a panel's row: a cache line, which is a whole number of vectors on every processor.
@@ -46,6 +48,8 @@ pub struct Panels {
     pub depth: Vec<(i64, i64)>,
     /// Stride and size of the columns.
     pub columns: (i64, i64),
+    /// The transformation of filters whose first taps these are; the matrices of the batch axes repeat for each of their numbers.
+    pub filters: Option<Filters>,
 }
 
 /// Places of the depth axis in a row of panels that store elements of a type in another: 1, or more where these take fewer bytes.
@@ -78,7 +82,8 @@ impl Panels {
 
     /// Elements of all matrices.
     pub fn len(&self) -> i64 {
-        self.batch.iter().map(|b| b.1).product::<i64>() * self.matrix_len()
+        let numbers = self.filters.map_or(1, Filters::count);
+        self.batch.iter().map(|b| b.1).product::<i64>() * numbers * self.matrix_len()
     }
 
     /// Elements of all matrices; `None` if the source is too small.
@@ -99,12 +104,25 @@ impl Panels {
         let sizes = self.depth.iter().map(|axis| axis.1);
         let depth = sizes.clone().try_fold(1i64, i64::checked_mul)?;
         let depth = (depth as u64).next_multiple_of(places_of_row(dtype, self.stored) as u64);
+        let numbers = match self.filters {
+            Some(Filters {
+                results: 2 | 4,
+                step,
+            }) if dtype == DType::F32 && self.stored == dtype && step >= 0 => {
+                self.filters.map_or(1, Filters::count)
+            }
+            Some(_) => return None,
+            None => 1,
+        };
+        let taps = self
+            .filters
+            .map(|filters| (filters.step, (TAPS * TAPS) as i64));
         let batch = self.batch.iter().map(|axis| axis.1);
-        let sizes = batch.chain([i64::try_from(depth).ok()?, columns]);
+        let sizes = batch.chain([numbers, i64::try_from(depth).ok()?, columns]);
         let len = sizes.into_iter().try_fold(1i64, i64::checked_mul)?;
         let (mut least, mut most) = (self.base, self.base);
-        for (stride, size) in axes().filter(|axis| axis.1 > 0) {
-            let far = stride.checked_mul(size - 1)?;
+        for (stride, size) in axes().copied().chain(taps).filter(|axis| axis.1 > 0) {
+            let far = i64::checked_mul(stride, size - 1)?;
             least = least.checked_add(far.min(0))?;
             most = most.checked_add(far.max(0))?;
         }
@@ -125,6 +143,9 @@ impl Panels {
     /// Packs into memory of that size, which is zero. `read` gets the bytes of the source that were
     /// read, some at a time.
     pub fn pack(&self, out: &mut [u8], read: &mut dyn FnMut(Range<usize>)) {
+        if let Some(filters) = self.filters {
+            return self.pack_filters(filters, out, read);
+        }
         if self.stored != self.tensor.dtype() {
             return self.pack_narrow(out, read);
         }
@@ -252,6 +273,7 @@ mod tests {
             batch: vec![(99, 2)],
             depth: vec![(1, 3)],
             columns: (3, 33),
+            filters: None,
         };
         let mut packed = vec![0; panels.size()];
         let mut told = vec![false; 4 * values.len()];
@@ -275,6 +297,7 @@ mod tests {
             batch: vec![],
             depth: vec![(1, 3), (3, 5)],
             columns: (15, 17),
+            filters: None,
         };
         assert_eq!(panels.checked_len(), Some(2 * 15 * 16));
         let mut packed = vec![0; panels.size()];

@@ -10,7 +10,8 @@
 //!           | "computed"
 //! windows   = "windows" "channels" INT "of" INT "image" expr "first" expr "axes" {"(" INT "," INT "," INT "," INT "," INT "," INT ")"}
 //!                                                     places, size, taps, stride, dilation, pad
-//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride ["as" dtype] "of" constant ":" type
+//! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride ["as" dtype] [filters] "of" constant ":" type
+//! filters   = "filters" INT "step" INT               results of a tile, elements from a tap to the next
 //! stride    = "(" INT "," INT ")"                     stride and size
 //! ```
 
@@ -21,7 +22,7 @@ use heddle_ir::Entity;
 use super::cursor::Result;
 use super::parse::Parser;
 use super::print::Printer;
-use crate::contract::{Access, Contract, Operand, Panels, Rounding, WindowAxis, Windows};
+use crate::contract::{Access, Contract, Filters, Operand, Panels, Rounding, WindowAxis, Windows};
 use crate::program::Store;
 
 impl Printer<'_, '_, '_> {
@@ -133,6 +134,9 @@ impl Printer<'_, '_, '_> {
         self.put(format_args!(" columns ({step}, {columns})"));
         if p.stored != p.tensor.dtype() {
             self.put(format_args!(" as {}", p.stored));
+        }
+        if let Some(Filters { results, step }) = p.filters {
+            self.put(format_args!(" filters {results} step {step}"));
         }
         self.out.push_str(" of ");
         self.tensor(&p.tensor)
@@ -294,6 +298,16 @@ impl Parser<'_, '_> {
             true => Some(self.c.dtype()?),
             false => None,
         };
+        let filters = match self.c.eat_word("filters")? {
+            true => {
+                let results = self.c.int()?;
+                self.c.expect_word("step")?;
+                let step = self.c.int()?;
+                let results = usize::try_from(results).unwrap_or(0);
+                Some(Filters { results, step })
+            }
+            false => None,
+        };
         self.c.expect_word("of")?;
         let tensor = self.constant()?;
         Ok(Panels {
@@ -303,6 +317,7 @@ impl Parser<'_, '_> {
             batch,
             depth,
             columns,
+            filters,
         })
     }
 

@@ -11,7 +11,7 @@ use heddle_runtime::{
     BuildOptions, Grid, Input, Language, Pool, PoolOptions, Program, RunError, RunOptions, Session,
     SessionOptions, Source, Stops,
 };
-use heddle_schedule::Layouts;
+use heddle_schedule::{Layouts, Transforms};
 use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Lanes, Size};
 use heddle_uprogram::{UProgram, text};
@@ -178,7 +178,11 @@ impl Case {
         schedule: &dyn Fn(&mut UProgram),
         copies_rows: bool,
     ) -> Result<Case, String> {
-        let form = (&heddle_emit::C, copies_rows, Layouts::ByPrice);
+        let form = (
+            &heddle_emit::C,
+            copies_rows,
+            (Layouts::ByPrice, Transforms::ByPrice),
+        );
         Self::written(name, module, inputs, machine, schedule, form)
     }
 
@@ -187,7 +191,7 @@ impl Case {
         name: &str,
         module: Module,
         inputs: &[Datum],
-        layouts: Layouts,
+        layouts: (Layouts, Transforms),
     ) -> Result<Case, String> {
         let machine = Machine::reference_host(2).with_barrier_ns(0.0);
         let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
@@ -278,7 +282,11 @@ impl Case {
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
     ) -> Result<Case, String> {
-        let form = (&heddle_emit::CUDA, false, Layouts::ByPrice);
+        let form = (
+            &heddle_emit::CUDA,
+            false,
+            (Layouts::ByPrice, Transforms::ByPrice),
+        );
         Self::written(name, module, inputs, machine, schedule, form)
     }
 
@@ -288,7 +296,7 @@ impl Case {
         inputs: &[Datum],
         machine: &Machine,
         schedule: &dyn Fn(&mut UProgram),
-        (dialect, copies_rows, layouts): (&Dialect, bool, Layouts),
+        (dialect, copies_rows, layouts): (&Dialect, bool, (Layouts, Transforms)),
     ) -> Result<Case, String> {
         let expected = heddle_interp::run(&module, inputs, &Default::default());
         let expected = expected.expect("the interpreter runs it");
@@ -300,7 +308,7 @@ impl Case {
         if !copies_rows {
             heddle_schedule::read_rows(&mut program, machine);
         }
-        heddle_schedule::select_kernels_in(&mut program, machine, layouts);
+        heddle_schedule::select_kernels_in(&mut program, machine, layouts.0, layouts.1);
         let read = program.read_buffers();
         for (id, buffer) in program.buffers.iter() {
             let empty = program.pool.as_int(buffer.len) == Some(0);
@@ -386,6 +394,17 @@ impl Case {
                 return;
             }
         }
+    }
+
+    /// The bytes of what the program gives on one worker.
+    pub fn results(&self, name: &str, options: &BuildOptions) -> Vec<Vec<u8>> {
+        let built = Program::build(&self.source, options).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let pool = Arc::new(Pool::new(&PoolOptions::new(1)).expect("no threads"));
+        let mut session = Session::new(Arc::new(built), pool, SessionOptions::default());
+        let outputs = session.run(&self.inputs(), &self.sizes, &limits(1));
+        let outputs = outputs.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let all = 0..self.expected.len();
+        all.map(|i| outputs.data(i).to_vec()).collect()
     }
 
     /// Builds the program and compares what launches of these grids give. `false` if a launch is refused.

@@ -17,10 +17,11 @@ const MOST: f32 = 127.0;
 type Element = (i64, i64, i64, f32);
 
 impl Panels {
-    /// The panels with elements of a type of [`NARROW`], if the source is `f32` and each of its elements is exactly a number of
+    /// The panels with elements of a type of [`NARROW`], if the source is `f32` and not transformed and each of its elements is exactly a number of
     /// that type, or a multiple of its column's scale. Otherwise false, and nothing changes.
     pub fn narrow(&mut self, stored: DType) -> bool {
-        if self.tensor.dtype() != DType::F32 || self.stored != DType::F32 {
+        if self.tensor.dtype() != DType::F32 || self.stored != DType::F32 || self.filters.is_some()
+        {
             return false;
         }
         let narrow = Self {
@@ -130,6 +131,7 @@ mod tests {
             batch: vec![],
             depth: vec![(19, 5)],
             columns: (1, 19),
+            filters: None,
         }
     }
 
