@@ -6,8 +6,7 @@
 //!
 //! The matrices follow from `n - 1` points, Toom and Cook: filter and elements are values of polynomials at these points and at infinity.
 //! Points near one, in pairs of opposite sign, keep rounding errors small (Barabasz and others, "Error Analysis and Improving the Accuracy
-//! of Winograd Convolution for Deep Neural Networks", 2020): four results by ±3/4 and ±3/2 have twice the error of plain sums, by ±1
-//! and ±2 four times.
+//! of Winograd Convolution for Deep Neural Networks", 2020).
 
 use std::ops::Range;
 
