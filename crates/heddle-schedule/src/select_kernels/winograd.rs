@@ -582,7 +582,8 @@ impl Steps<'_, '_> {
         (place, (tile, tiles), (inside, by), vec![place])
     }
 
-    /// Element `k` of a tile in the map, and whether it is inside.
+    /// Element `k` of a tile in the map, the first one if it is outside, since a load whose value is not used may be executed, and whether it
+    /// is inside.
     fn inside(&mut self, tile: ExprId, k: i64, axis: &WindowAxis) -> (At, ExprId) {
         let (m, size) = (self.scheme.m as i64, self.int(axis.size));
         let (by, from, zero) = (self.int(m), self.int(k - axis.pad), self.int(0));
@@ -600,6 +601,7 @@ impl Steps<'_, '_> {
             let high = pool.compare(CompareOp::Lt, DType::I64, at, size);
             exists = pool.and(exists, high);
         }
+        let at = pool.select(DType::I64, exists, at, zero);
         ((at, size), exists)
     }
 
