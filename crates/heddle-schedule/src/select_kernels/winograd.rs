@@ -38,10 +38,10 @@ pub(super) const TILES: [usize; 2] = [4, 2];
 const TERM: f64 = 2.0;
 
 /// Time to begin a line of channels, in the same unit.
-const LINE: f64 = 400.0;
+const LINE: f64 = 250.0;
 
 /// Time for each result of a product besides the multiplications of its depth.
-const RESULT: f64 = 16.0;
+const RESULT: f64 = 12.0;
 
 /// The share of its rate at which a kernel sums windows.
 const WINDOWS_RATE: f64 = 0.85;
@@ -50,7 +50,7 @@ const WINDOWS_RATE: f64 = 0.85;
 const LEAST_GAIN: f64 = 0.1;
 
 /// What memory is worth: to take more of it must save the time to read it so often from where it is slowest.
-const READS: f64 = 4.0;
+const READS: f64 = 6.0;
 
 /// When convolutions are transformed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,8 +225,10 @@ impl Selection<'_> {
             Transforms::ByPrice => {
                 let mut plain = op.clone();
                 plain.body = Body::Contract(c.clone());
-                plain.split_columns();
-                let plain = time(self.machine, self.program, &plain, plain.share) / WINDOWS_RATE;
+                let shares = op.axes.iter().enumerate();
+                let shares = shares.map(|(k, axis)| Share::Split(Split::whole(k, axis.1)));
+                let times = shares.map(|share| time(self.machine, self.program, &plain, share));
+                let plain = times.fold(f64::INFINITY, f64::min) / WINDOWS_RATE;
                 let images = estimate(self.program, of.images);
                 let slowest = self.machine.unit_rate(self.machine.farthest(), 1);
                 let price = |m: usize| {
