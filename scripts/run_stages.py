@@ -48,8 +48,8 @@ STAGES = {
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
     "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
-    **({"vectors-32": f"{QUICK} HEDDLE_MAPS=8 HEDDLE_CC='gcc -mno-avx512f' {KERNELS}",
-        "vectors-16": f"{QUICK} HEDDLE_MAPS=8 HEDDLE_CC='gcc -mno-avx' {KERNELS}"}
+    **({"vectors-32": f"{QUICK} HEDDLE_MAPS=5 HEDDLE_CC='gcc -mno-avx512f' {KERNELS}",
+        "vectors-16": f"{QUICK} HEDDLE_MAPS=5 HEDDLE_CC='gcc -mno-avx' {KERNELS}"}
        if platform.machine() == "x86_64" else {}),
     "build": "cargo build --workspace",
     "onnx-dump": f"{PYTHON} scripts/dump_onnx_cases.py {CASES}",

@@ -27,7 +27,7 @@ use crate::total::total_with;
 /// its own, as parts of the time.
 const WORTH: f64 = 0.005;
 
-/// The least places of a piece of an innermost axis: fewer leave no room for vectors.
+/// The least places of a piece of the innermost of several axes: of fewer, each line leaves no room for vectors.
 const RUN: f64 = 256.0;
 
 /// Limit on operators that are tried one by one.
@@ -116,7 +116,7 @@ fn cut(program: &UProgram, latency: &dyn Latency, id: OperatorId, pieces: Pieces
     let places = (count / machine.units() as f64).ceil();
     let most = (pieces.most as f64).min((took / pieces.piece_ns).floor());
     let least = match &op.body {
-        Body::Map { .. } if split.axis + 1 == op.axes.len() => RUN,
+        Body::Map { .. } if split.axis > 0 && split.axis + 1 == op.axes.len() => RUN,
         _ => 1.0,
     };
     let size = ((places / most.max(1.0) / step).ceil() * step).max(least);

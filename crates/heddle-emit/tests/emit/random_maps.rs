@@ -13,7 +13,7 @@ use heddle_schedule::{Layouts, Transforms};
 #[test]
 fn every_choice() {
     let counts = [(); 4].map(|()| AtomicUsize::new(0));
-    let seeds = random::seeds("HEDDLE_MAPS", 24);
+    let seeds = random::seeds("HEDDLE_MAPS", 14);
     let some = seeds.end - seeds.start > 1;
     let make = |seed| {
         let text = heddle_gen::maps(seed);
