@@ -56,7 +56,7 @@ fn computed_values_of_any_size() {
     }
 }
 
-/// What is computed before the loops of a block does not take a name that its store has.
+/// Parts that are computed before the loops of a block do not take a name that its store has.
 #[test]
 fn values_by_a_condition_of_the_image() {
     let text = "fn @main(%x: f32[3,65,65], %m: bool[3,1,1]) -> (%y: f32[3,65,65]) {

@@ -171,3 +171,19 @@ fn by_price() {
     let transformed = [3, 8, 64, 128].map(|channels| is_transformed(&case(channels)));
     assert_eq!(transformed, [false, false, true, true]);
 }
+
+/// Between two convolutions the map stays as it is: each is five operators, one lays the input out and one the result.
+#[test]
+fn no_copies_between_convolutions() {
+    let text = "fn @main(%x: f32[1,8,8,8]) -> (%y: f32[1,8,8,8]) {
+      %w = const splat 0.125: f32[8,8,3,3]
+      %a = conv(%x, %w, [1,1,1,1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+      %b = tanh(%a)
+      %c = conv(%b, %w, [1,1,1,1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+      %y = tanh(%c)
+      return %y
+    }";
+    let case = transformed("a chain", text, 1, 4);
+    assert_eq!(case.program.running().len(), 12);
+    case.check("a chain", &options(), &[1, 2]);
+}

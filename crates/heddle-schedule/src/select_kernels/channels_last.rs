@@ -11,8 +11,8 @@ use crate::effects::{Effects, touched_by};
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, OperatorId,
-    Share, Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalKind, Operator, OperatorId, Share,
+    Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
 /// A map: its buffer, the number of its images unless it is one, its channels and places, and the elements from a place to the next
@@ -220,13 +220,7 @@ impl ChannelsLast {
 /// A buffer for a copy of a map, and the operator that makes it.
 fn copy(program: &mut UProgram, (map, images, sizes): Map) -> (Buffer, OperatorId) {
     let [channels, places, pitch] = sizes;
-    let [image, place, channel] = ["image", "place", "channel"].map(|name| {
-        program.locals.push(LocalData {
-            dtype: DType::I64,
-            kind: LocalKind::Axis,
-            name: name.into(),
-        })
-    });
+    let [image, place, channel] = ["image", "place", "channel"].map(|name| program.new_axis(name));
     let pool = &mut program.pool;
     let [all, places, far] = [channels, places, pitch].map(|n| pool.int(n));
     let around = [(place, places), (channel, all)];

@@ -1,7 +1,7 @@
 //! Packed constants.
 
-use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Tensor};
 
 use super::Selection;
 use heddle_uprogram::contract::{Access, Contract, Filters, Operand, Panels, panel_width, stride};
@@ -27,19 +27,7 @@ impl Selection<'_> {
         axes: &[(Local, ExprId)],
         access: Access,
     ) -> Option<Operand> {
-        let Access::Strided {
-            buffer,
-            base,
-            outer,
-            depth,
-        } = access
-        else {
-            return None;
-        };
-        let BufferKind::Constant(tensor) = &self.program.buffers[buffer].kind else {
-            return None;
-        };
-        let tensor = tensor.clone();
+        let (buffer, tensor, [base, outer, depth]) = self.constant_matrix(access)?;
         let pool = &mut self.program.pool;
         let size = |pool: &Pool, local: Local| {
             let axis = axes.iter().find(|a| a.0 == local)?;
@@ -91,6 +79,23 @@ impl Selection<'_> {
                 depth: c.depth.1,
             },
         })
+    }
+
+    /// The constant that is read by strides: its first element, and the strides of columns and of the depth.
+    pub(super) fn constant_matrix(&self, access: Access) -> Option<(Buffer, Tensor, [ExprId; 3])> {
+        let Access::Strided {
+            buffer,
+            base,
+            outer,
+            depth,
+        } = access
+        else {
+            return None;
+        };
+        match &self.program.buffers[buffer].kind {
+            BufferKind::Constant(tensor) => Some((buffer, tensor.clone(), [base, outer, depth])),
+            _ => None,
+        }
     }
 
     /// The buffer of a constant's panels.

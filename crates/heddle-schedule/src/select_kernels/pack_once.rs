@@ -12,8 +12,8 @@ use crate::effects::{Effects, Touched, touched_by};
 use heddle_uprogram::contract::{Access, Contract, Operand};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, OperatorId,
-    Share, Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalKind, Operator, OperatorId, Share,
+    Split, Stmt, Store, UProgram, for_each_stmt,
 };
 
 /// An outermost loop of the main program.
@@ -173,13 +173,7 @@ impl PackOnce {
     /// Adds an operator that packs a matrix.
     fn pack(&mut self, program: &mut UProgram, c: &Contract, matrix: &Matrix) -> Buffer {
         let &(buffer, [base, outer, step], [columns, rows], outermost) = matrix;
-        let [panel, row, column] = ["panel", "row", "column"].map(|name| {
-            program.locals.push(LocalData {
-                dtype: DType::I64,
-                kind: LocalKind::Axis,
-                name: name.into(),
-            })
-        });
+        let [panel, row, column] = ["panel", "row", "column"].map(|name| program.new_axis(name));
         let pool = &mut program.pool;
         let width = pool.int(c.tile);
         let panels = pool.int((columns as u64).div_ceil(c.tile as u64) as i64);

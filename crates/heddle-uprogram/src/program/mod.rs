@@ -322,6 +322,15 @@ impl UProgram {
         Some(whole)
     }
 
+    /// A new axis for operators.
+    pub fn new_axis(&mut self, name: &str) -> Local {
+        self.locals.push(LocalData {
+            dtype: DType::I64,
+            kind: LocalKind::Axis,
+            name: name.into(),
+        })
+    }
+
     /// The variables in an expression.
     pub fn locals_of(&self, expr: ExprId) -> Vec<Local> {
         let mut locals = vec![];
