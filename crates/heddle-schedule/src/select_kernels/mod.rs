@@ -35,6 +35,7 @@ mod pack;
 mod pack_once;
 mod windows;
 mod winograd;
+mod winograd_steps;
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -9,22 +9,19 @@
 //!
 //! Transformed filters take `n² / 9` times the memory, so the time saved must be worth it.
 
-mod steps;
-
 use std::collections::BTreeMap;
 
 use heddle_ir::{DType, Tensor};
 use heddle_machine::Machine;
 
-use steps::Steps;
-
 use super::Selection;
 use super::channels_last::is_fixed;
+use super::winograd_steps::{Convolution, Steps};
 use crate::cost::{arithmetic, estimate, time};
 use heddle_uprogram::contract::{
     Access, Contract, Filters, Panels, Scheme, TAPS, WindowAxis, Windows, panel_width, stride,
 };
-use heddle_uprogram::expr::{Expr, ExprId, Pool};
+use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Local, Operator, OperatorId, Share, Split, Stmt, UProgram,
 };
@@ -60,44 +57,6 @@ pub enum Transforms {
     Never,
     /// Wherever it is possible, in tiles of so many results along an axis, two or four.
     Always(usize),
-}
-
-/// A 3x3 convolution of stride 1 by a constant: its map and sizes.
-struct Convolution {
-    /// The spatial axes.
-    axes: [WindowAxis; 2],
-    /// Channels of a group of the map, and of the result.
-    channels: [i64; 2],
-    /// Groups of channels, and their axis if there are several.
-    groups: i64,
-    group: Option<Local>,
-    /// The number of images.
-    images: ExprId,
-    /// The axis of images, if there are several.
-    image: Option<Local>,
-    /// Elements from a place of the map to the next one.
-    pitch: i64,
-}
-
-impl Convolution {
-    /// Channels of all groups, of the map and of the result.
-    fn all(&self) -> [i64; 2] {
-        self.channels.map(|channels| channels * self.groups)
-    }
-
-    /// Bytes of its filters.
-    fn filter_bytes(&self) -> f64 {
-        let filters = self.groups * self.channels[0] * self.channels[1];
-        (filters * (TAPS * TAPS) as i64) as f64 * 4.0
-    }
-
-    /// The group of a point of the convolution.
-    fn group(&self, pool: &mut Pool) -> ExprId {
-        match self.group {
-            Some(group) => pool.local(group),
-            None => pool.int(0),
-        }
-    }
 }
 
 /// Operators that stand in front of others, and constants that they read.

@@ -3,7 +3,7 @@
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp};
 use heddle_uprogram::contract::{
-    Access, Contract, Operand, Scheme, WindowAxis, panel_width, strided,
+    Access, Contract, Operand, Scheme, TAPS, WindowAxis, panel_width, strided,
 };
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{
@@ -11,11 +11,48 @@ use heddle_uprogram::program::{
     Share, Split, Store,
 };
 
-use super::Convolution;
+use super::Selection;
+use super::pack::in_panels;
+use super::windows::pitch;
 use crate::fuse::substitute::Substitution;
-use crate::select_kernels::Selection;
-use crate::select_kernels::pack::in_panels;
-use crate::select_kernels::windows::pitch;
+
+/// A 3x3 convolution of stride 1 by a constant: its map and sizes.
+pub(super) struct Convolution {
+    /// The spatial axes.
+    pub(super) axes: [WindowAxis; 2],
+    /// Channels of a group of the map, and of the result.
+    pub(super) channels: [i64; 2],
+    /// Groups of channels, and their axis if there are several.
+    pub(super) groups: i64,
+    pub(super) group: Option<Local>,
+    /// The number of images.
+    pub(super) images: ExprId,
+    /// The axis of images, if there are several.
+    pub(super) image: Option<Local>,
+    /// Elements from a place of the map to the next one.
+    pub(super) pitch: i64,
+}
+
+impl Convolution {
+    /// Channels of all groups, of the map and of the result.
+    pub(super) fn all(&self) -> [i64; 2] {
+        self.channels.map(|channels| channels * self.groups)
+    }
+
+    /// Bytes of its filters.
+    pub(super) fn filter_bytes(&self) -> f64 {
+        let filters = self.groups * self.channels[0] * self.channels[1];
+        (filters * (TAPS * TAPS) as i64) as f64 * 4.0
+    }
+
+    /// The group of a point of the convolution.
+    pub(super) fn group(&self, pool: &mut Pool) -> ExprId {
+        match self.group {
+            Some(group) => pool.local(group),
+            None => pool.int(0),
+        }
+    }
+}
 
 /// An index into an axis, and the axis's size.
 type At = (ExprId, ExprId);
