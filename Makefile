@@ -2,7 +2,7 @@
 # make wheel          the Python package, in target/wheels
 # make wheel-aarch64  the same for aarch64, in target/wheels-aarch64, tried on an emulated processor
 # make wheel-free-threaded PYTHON_FREE_THREADED=python3.14t  the same for a CPython without GIL, with the tests of the package
-# make test           everything that is tested, in about 40 minutes on 2 cores
+# make test           everything that is tested, in about half an hour on 2 cores
 # make test-gpu       models, cases and random programs on simulated GPUs, cases through a fake CUDA driver
 # make gpu-kit [ZOO=DIR]   a folder with all that a machine with an NVIDIA GPU needs to test and measure Heddle; DIR has the zoo's sources
 # make zoo ZOO=DIR    the zoo's models against their float64 references
