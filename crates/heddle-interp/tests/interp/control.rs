@@ -309,34 +309,6 @@ fn memory_is_bounded_before_it_is_taken() {
         %y = loop %i trip 100 carry (%y = \"abc\": str) { %z = str_concat(%y, %y) continue carry %z } return %y }", &[]);
 }
 
-/// A loop that writes one element of a large array at a time would take minutes if it copied it.
-#[test]
-fn appending_does_not_copy() {
-    let text = "fn @main(%n: i64[]) -> (%y: f32[1000000], %s: seq<i64[]>, %c: i64[]) {
-        %x = broadcast(0.0: f32, [1000000])
-        %t = seq_new(elem=i64[])
-        %y, %s = loop %i trip %n carry (%y = %x, %s = %t) {
-            %at = unsqueeze(%i, axes=[0])
-            %w = update_slice(%y, [1.0]: f32, %at)
-            %v = scatter_nd(%w, unsqueeze(%at, axes=[0]), [2.0]: f32, reduce=add)
-            %q = seq_insert(%s, %i, seq_len(%s))
-            continue carry %v, %q }
-        %c = seq_len(%s)
-        return %y, %s, %c }";
-    let started = std::time::Instant::now();
-    let found = execute(text, &[i64(20_000)]).unwrap();
-    assert_eq!(found[2], i64(20_000));
-    assert_eq!(
-        common::tensor(&found[0]).to_f64s().unwrap()[19_999..20_001],
-        [3.0, 0.0]
-    );
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        started.elapsed()
-    );
-}
-
 #[test]
 fn inputs_are_checked() {
     let text =
