@@ -100,7 +100,7 @@ impl Maps {
     fn step(&mut self, depth: usize) {
         let k = self.later();
         let map = self.known[k].clone();
-        match self.pick(12) {
+        match self.pick(13) {
             0 if depth > 0 => self.branch(&map, depth - 1),
             1 if depth > 0 => self.repeat(&map, depth - 1),
             0..=5 => drop(self.conv(&map, false)),
@@ -109,6 +109,7 @@ impl Maps {
             8 => self.concat(&map),
             9 => self.pool(&map),
             10 => self.scale(&map),
+            11 => self.separable(&map),
             _ => drop(self.conv(&map, true)),
         }
     }
@@ -159,6 +160,28 @@ impl Maps {
                 map.name
             ),
         )
+    }
+
+    /// A convolution of each channel by itself, then one of all channels of a place.
+    fn separable(&mut self, map: &Map) {
+        let [channels, h, w] = map.sizes;
+        let (kernel, outputs) = ([3, 5][self.pick(2)], [16, 17, 32][self.pick(3)]);
+        let mut map = map.clone();
+        for (shape, groups) in [
+            ([channels, 1, kernel, kernel], channels),
+            ([outputs, channels, 1, 1], 1),
+        ] {
+            let (name, weights) = (self.fresh(), self.weights(&shape));
+            let (ty, pad) = (shape.map(|n| n.to_string()).join(","), shape[2] / 2);
+            self.line(format!("%{name} = const {weights}: f32[{ty}]"));
+            map = self.keep(
+                [shape[0], h, w],
+                format!(
+                    "conv(%{}, %{name}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups={groups})",
+                    map.name
+                ),
+            );
+        }
     }
 
     /// Small numbers whose sums are exact.

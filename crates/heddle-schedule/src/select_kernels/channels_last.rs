@@ -6,7 +6,8 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::Layouts;
-use super::lay_out::{Gain, lay_channels_last};
+use super::connected::{Known, Laid, Waiting, lay_connected, transposed};
+use super::lay_out::{Gain, lay_channels_last, set_rows};
 use crate::effects::{Effects, touched_by};
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
@@ -114,46 +115,71 @@ impl ChannelsLast {
             .iter()
             .map(|(map, copy)| (*map, *copy))
             .collect();
-        let mut layouts: BTreeMap<Buffer, Vec<_>> = BTreeMap::new();
+        let mut by_map: BTreeMap<Buffer, Vec<_>> = BTreeMap::new();
         for ((map, _, sizes), copy) in copies {
-            layouts.entry(map).or_default().push((sizes, copy));
+            by_map.entry(map).or_default().push((sizes, copy));
         }
         let mut decided = BTreeSet::new();
-        let mut given = BTreeSet::new();
-        for (map, mut layouts) in layouts {
-            layouts.sort_unstable_by_key(|(_, copy)| copy.1);
-            let one = layouts.len() == 1;
-            for (sizes, (last, copy)) in layouts {
+        let (mut maps, mut laid, mut waiting) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for (map, mut copies) in by_map {
+            copies.sort_unstable_by_key(|(_, copy)| copy.1);
+            let one = copies.len() == 1;
+            for (sizes, (last, copy)) in copies {
                 let readers = self.reads.iter().filter(|(_, read)| **read == (map, copy));
                 let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
                 let is_copied = readers.iter().any(|id| !self.logical.contains_key(id));
                 let gain = gain(if is_copied { Gain::Copy } else { Gain::Place });
                 let exempt = BTreeSet::from([copy]);
-                let laid_out = one
+                if one
                     && !stays(map)
-                    && lay_channels_last(program, (map, sizes), &exempt, &mut self.logical, gain);
-                if laid_out {
+                    && lay_channels_last(program, (map, sizes), &exempt, &mut self.logical, gain)
+                {
                     program.buffers[map].len = with_pitch(program, program.buffers[map].len, sizes);
                     decided.insert(map);
-                } else if is_copied {
-                    continue;
-                }
-                let names = BTreeMap::from([(last, map)]);
-                for reader in readers {
-                    self.reads.remove(&reader);
-                    if laid_out {
+                    laid.insert(map, sizes);
+                    let names = BTreeMap::from([(last, map)]);
+                    for reader in readers {
                         let op = program.operators[reader].clone();
                         program.operators[reader] = program.renamed(&op, &names);
                         self.logical.remove(&reader);
-                    } else {
-                        given.insert(reader);
-                        // Readers to come: it stays as it is.
-                        decided.insert(map);
+                        self.reads.remove(&reader);
                     }
+                    program.buffers[last].len = program.pool.int(0);
+                    continue;
                 }
-                program.buffers[last].len = program.pool.int(0);
+                if one {
+                    maps.insert(map, sizes);
+                } else {
+                    // Some read one copy, some another one, or the map as it is.
+                    decided.insert(map);
+                }
+                let of = Waiting {
+                    map,
+                    last,
+                    copy,
+                    is_copied,
+                    readers: readers.len(),
+                };
+                waiting.extend(readers.into_iter().map(|reader| (reader, of)));
             }
         }
+        for (id, sizes) in &self.results {
+            maps.insert(program.operators[*id].body.store().buffer, *sizes);
+        }
+        let connected = lay_connected(
+            program,
+            &Known {
+                maps: &maps,
+                laid: &laid,
+                waiting: &waiting,
+                logical: &self.logical,
+            },
+            layouts != Layouts::ChannelsLast,
+            &|map| decided.contains(&map) || stays(map),
+        );
+        decided.extend(connected.maps.keys().copied());
+        let given = self.take(program, connected, &waiting);
+        decided.extend(given.iter().map(|reader| waiting[reader].map));
         for (id, sizes) in std::mem::take(&mut self.results) {
             let result = program.operators[id].body.store().buffer;
             let exempt = BTreeSet::new();
@@ -177,6 +203,52 @@ impl ChannelsLast {
         let mut logical = std::mem::take(&mut self.logical);
         logical.retain(|id, _| given.contains(id));
         logical.into_iter().collect()
+    }
+
+    /// Lays out these arrays, and has those that wait read them in place, or their map as it is: gives these.
+    fn take(
+        &mut self,
+        program: &mut UProgram,
+        laid: Laid,
+        waiting: &BTreeMap<OperatorId, Waiting>,
+    ) -> BTreeSet<OperatorId> {
+        for (map, sizes) in &laid.maps {
+            let data = &program.buffers[*map];
+            let (len, constant) = match &data.kind {
+                BufferKind::Constant(tensor) => {
+                    let tensor = transposed(tensor, *sizes);
+                    (program.pool.int(sizes[1] * sizes[2]), Some(tensor))
+                }
+                _ => (with_pitch(program, data.len, *sizes), None),
+            };
+            let data = &mut program.buffers[*map];
+            data.len = len;
+            if let Some(tensor) = constant {
+                data.kind = BufferKind::Constant(tensor);
+            }
+        }
+        for (id, op) in laid.operators {
+            set_rows(program, &op);
+            let is_given = |of: &Waiting| !of.is_copied && !laid.maps.contains_key(&of.map);
+            match waiting.get(&id).is_some_and(is_given) {
+                true => self.logical.insert(id, op),
+                false => Some(std::mem::replace(&mut program.operators[id], op)),
+            };
+        }
+        let mut given = BTreeSet::new();
+        for (reader, of) in waiting {
+            let is_laid = laid.maps.contains_key(&of.map);
+            if is_laid {
+                self.logical.remove(reader);
+            } else if of.is_copied {
+                continue;
+            } else {
+                given.insert(*reader);
+            }
+            self.reads.remove(reader);
+            program.buffers[of.last].len = program.pool.int(0);
+        }
+        given
     }
 
     /// `made` are copies that are current when the block begins.

@@ -10,7 +10,7 @@ use crate::fuse::uses::Uses;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, LocalKind, Operator, OperatorId, UProgram,
+    Body, Buffer, BufferKind, LocalKind, Operator, OperatorId, Split, UProgram,
 };
 use heddle_uprogram::step::Step;
 
@@ -73,14 +73,15 @@ pub(super) fn lay_channels_last(
         return false;
     }
     for (id, op) in changed {
+        set_rows(program, &op);
         program.operators[id] = op;
     }
     others.extend(replaced);
     true
 }
 
-/// An operator with its accesses to the map rewritten.
-fn laid_out(
+/// An operator with its accesses to the map rewritten. The rows of a chain may be of another length then ([`set_rows`]).
+pub(super) fn laid_out(
     program: &mut UProgram,
     mut op: Operator,
     map: Buffer,
@@ -99,7 +100,7 @@ fn laid_out(
                 return None;
             }
         }
-        Body::Map { .. } | Body::Fold { .. } => {}
+        Body::Map { .. } | Body::Fold { .. } | Body::Chain(_) => {}
         _ => return None,
     }
     let loads = program.pool.loads(op.body.exprs());
@@ -131,16 +132,97 @@ fn laid_out(
     let pool = &mut program.pool;
     op.body.change_exprs(&mut |e| *e = values.apply(pool, *e));
     if let Some(offset) = moved {
-        match &mut op.body {
-            Body::Map { store, .. } | Body::Fold { store, .. } => store.offset = offset,
-            Body::Contract(c) => c.store.offset = offset,
-            _ => return None,
-        }
-        if !matches!(op.body, Body::Contract(_)) {
-            go_along(program, &mut op, offset);
+        store_at(&mut op.body, offset)?;
+        match op.body {
+            Body::Contract(_) => {}
+            Body::Chain(_) => exchange_rows(program, &mut op, offset),
+            _ => go_along(program, &mut op, offset),
         }
     }
     Some(op)
+}
+
+/// Changes the place of an operator's result.
+fn store_at(body: &mut Body, offset: ExprId) -> Option<()> {
+    match body {
+        Body::Map { store, .. } | Body::Fold { store, .. } => store.offset = offset,
+        Body::Contract(c) => c.store.offset = offset,
+        Body::Chain(chain) => return store_at(&mut chain.steps.last_mut()?.body, offset),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Has the rows of a chain go along the axis along which an offset is contiguous, which is one of the chain's, if all its steps go along
+/// the same axes and each element of a row is that of its point.
+fn exchange_rows(program: &mut UProgram, op: &mut Operator, offset: ExprId) {
+    let is_next = |a: &(_, _)| Step::of(program, offset, a.0) == Some(Step::by(1));
+    let (Body::Chain(chain), Some(k)) = (&op.body, op.axes.iter().position(is_next)) else {
+        return;
+    };
+    let (axis, before) = (op.axes[k], chain.steps[0].axes.clone());
+    let pool = &mut program.pool;
+    let at = before.iter().fold(pool.int(0), |at, (local, size)| {
+        let local = pool.local(*local);
+        let scaled = pool.product(at, *size);
+        pool.sum(scaled, local)
+    });
+    let is_row = |buffer: Buffer| matches!(program.buffers[buffer].kind, BufferKind::Row);
+    let (last, earlier) = (chain.steps.len() - 1, &chain.steps[..chain.steps.len() - 1]);
+    let loads = program.pool.loads(op.body.exprs());
+    let rows: Vec<_> = loads.into_iter().filter(|load| is_row(load.0)).collect();
+    let is_plain = |body: &Body| matches!(body, Body::Map { .. } | Body::Fold { .. });
+    let fits = op.axes.len() + before.len() > 1
+        && chain
+            .steps
+            .iter()
+            .all(|step| step.axes == before && is_plain(&step.body))
+        && earlier.iter().all(|step| step.body.store().offset == at)
+        && rows.iter().all(|row| row.1 == at);
+    if !fits {
+        return;
+    }
+    let to = program.pool.local(axis.0);
+    let pairs = rows
+        .into_iter()
+        .map(|(row, _)| [at, to].map(|offset| program.pool.add(Expr::Load(row, offset))));
+    let pairs: Vec<_> = pairs.map(|[old, new]| (old, new)).collect();
+    let mut values = Substitution::new(pairs);
+    let pool = &mut program.pool;
+    op.body.change_exprs(&mut |e| *e = values.apply(pool, *e));
+    let Body::Chain(chain) = &mut op.body else {
+        return;
+    };
+    for (i, step) in chain.steps.iter_mut().enumerate() {
+        step.axes = vec![axis];
+        if i != last {
+            store_at(&mut step.body, to);
+        }
+    }
+    chain.axes.retain(|own| !before.contains(own));
+    chain.axes.insert(0, axis);
+    op.axes.remove(k);
+    op.axes.extend(before);
+    for split in op.share.splits_mut() {
+        // The axis of the rows is none of the operator's.
+        if split.axis >= k {
+            *split = Split::whole(0, op.axes[0].1);
+        }
+    }
+}
+
+/// Gives the rows of a chain the lengths of its steps.
+pub(super) fn set_rows(program: &mut UProgram, op: &Operator) {
+    let Body::Chain(chain) = &op.body else {
+        return;
+    };
+    for step in &chain.steps {
+        let row = step.body.store().buffer;
+        if program.buffers[row].kind.is_row() {
+            let sizes: Vec<_> = step.axes.iter().map(|axis| axis.1).collect();
+            program.buffers[row].len = program.pool.product_of(&sizes);
+        }
+    }
 }
 
 /// The accesses of an operator whose neighbouring elements lie apart: along the innermost axis, or the columns of a product.
@@ -172,14 +254,25 @@ fn go_along(program: &UProgram, op: &mut Operator, offset: ExprId) {
     };
     let axis = op.axes.remove(k);
     op.axes.push(axis);
-    let last = op.axes.len() - 1;
     for split in op.share.splits_mut() {
-        split.axis = match split.axis {
-            axis if axis == k => last,
-            axis if axis > k => axis - 1,
-            axis => axis,
-        };
+        match split.axis {
+            // Neighbours belong together.
+            axis if axis == k => *split = Split::whole(0, op.axes[0].1),
+            axis if axis > k => split.axis -= 1,
+            _ => {}
+        }
     }
+}
+
+/// The channel of the element of a map that is at this offset in `[image, channel, place]`.
+pub(super) fn channel(
+    program: &mut UProgram,
+    op: &Operator,
+    offset: ExprId,
+    [channels, places, _]: [i64; 3],
+) -> Option<ExprId> {
+    let (rest, _) = low(program, op, offset, places)?;
+    Some(low(program, op, rest, channels)?.1)
 }
 
 /// The offset of the element that is at this one in `[image, channel, place]`, in `[image, place,
@@ -201,7 +294,7 @@ fn last(
 }
 
 /// An offset as `high * size + low`.
-fn low(
+pub(super) fn low(
     program: &mut UProgram,
     op: &Operator,
     offset: ExprId,
@@ -247,7 +340,7 @@ fn peel(program: &mut UProgram, offset: ExprId) -> Option<(ExprId, i64, ExprId)>
 }
 
 /// The largest value of an index, if it is never negative.
-fn most(program: &UProgram, op: &Operator, index: ExprId) -> Option<i64> {
+pub(crate) fn most(program: &UProgram, op: &Operator, index: ExprId) -> Option<i64> {
     let pool = &program.pool;
     let of = |e| most(program, op, e);
     match pool[index] {
@@ -268,7 +361,8 @@ fn most(program: &UProgram, op: &Operator, index: ExprId) -> Option<i64> {
         }
         Expr::Index(_, size) => pool.as_int(size).map(|n| (n - 1).max(0)),
         Expr::Select(DType::I64, cond, a, b) => {
-            let chosen = of(a).or_else(|| most_if(program, cond, a))?;
+            let bounds = [of(a), most_if(program, cond, a)];
+            let chosen = bounds.into_iter().flatten().min()?;
             Some(chosen.max(of(b)?))
         }
         _ => None,

@@ -29,6 +29,7 @@
 //! split.
 
 mod channels_last;
+mod connected;
 mod lay_out;
 mod merge_rows;
 mod pack;

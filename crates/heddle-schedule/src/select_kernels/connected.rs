@@ -1,0 +1,569 @@
+//! Lays out maps that operators connect together: one by one each would lie apart from its neighbours.
+//!
+//! A map's channels are an axis of the operators that touch it, which says where the channels of the other arrays are that they touch. All
+//! arrays that are found so from maps of convolutions get their channels innermost if that lowers the price of the operators around them;
+//! then each that is better off as it was stays so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heddle_ir::op::BinaryOp;
+use heddle_ir::{DType, Tensor};
+
+use super::lay_out::{channel, laid_out, low};
+use super::windows::pitch;
+use crate::fuse::uses::Uses;
+use heddle_uprogram::contract::{Access, Contract};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{
+    Body, Buffer, BufferKind, ChainStep, Local, Operator, OperatorId, Share, Split, UProgram,
+};
+
+/// The channels and places of a map, and the elements from a place to the next one where the channels are innermost.
+pub(super) type Sizes = [i64; 3];
+
+/// An array of fewer channels fills no part of a vector that is worth it.
+const LEAST_CHANNELS: i64 = 4;
+
+/// Elements of a vector, for prices.
+const VECTOR: f64 = 16.0;
+
+/// The part of the price that must be spared.
+const LEAST_GAIN: f64 = 0.05;
+
+/// The price of an element of a copy that transposes.
+const COPY: f64 = 0.5;
+
+/// Rounds in which single arrays are taken back.
+const ROUNDS: usize = 3;
+
+/// Elements of the largest constant that is laid out anew.
+const MOST_WEIGHTS: i64 = 1 << 20;
+
+/// A convolution that can read a map in place: the map, the array that it reads in its stead as long as nobody knows how the map
+/// lies, and the operator that copies the map there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub(super) map: Buffer,
+    pub(super) last: Buffer,
+    pub(super) copy: OperatorId,
+    /// One that is not copied is read as it is given if it is not laid out.
+    pub(super) is_copied: bool,
+    /// The convolutions that read the copy.
+    pub(super) readers: usize,
+}
+
+/// What is known before: maps and their sizes, the convolutions that wait, and how these are without a copy. One without such a form has
+/// its copy made.
+pub(super) struct Known<'k> {
+    pub(super) maps: &'k BTreeMap<Buffer, Sizes>,
+    /// Maps that are laid out already.
+    pub(super) laid: &'k BTreeMap<Buffer, Sizes>,
+    pub(super) waiting: &'k BTreeMap<OperatorId, Waiting>,
+    pub(super) logical: &'k BTreeMap<OperatorId, Operator>,
+}
+
+/// Arrays that are laid out, and the operators that touch them as they are then. Convolutions read laid-out maps in place.
+#[derive(Default)]
+pub(super) struct Laid {
+    pub(super) maps: BTreeMap<Buffer, Sizes>,
+    pub(super) operators: BTreeMap<OperatorId, Operator>,
+}
+
+/// Chooses the arrays to lay out: by price, or all for which it is possible. Changes no operator.
+pub(super) fn lay_connected(
+    program: &mut UProgram,
+    known: &Known<'_>,
+    by_price: bool,
+    stays: &dyn Fn(Buffer) -> bool,
+) -> Laid {
+    let mut search = Search::new(program, known, stays);
+    let mut laid = Laid::default();
+    for part in search.parts() {
+        if let Some(chosen) = search.choose(&part, by_price) {
+            let maps = chosen.iter().map(|map| (*map, search.sizes[map]));
+            laid.maps.extend(maps);
+            for id in search.touching(&part) {
+                let key = search.key(id, &chosen);
+                if let Some((Ok(op), _)) = search.forms.remove(&(id, key)) {
+                    laid.operators.insert(id, op);
+                }
+            }
+        }
+    }
+    laid
+}
+
+/// An operator with some of its arrays laid out, or the array for which that is impossible, and its price.
+type Form = (Result<Operator, Buffer>, f64);
+
+struct Search<'p, 'k> {
+    program: &'p mut UProgram,
+    known: &'k Known<'k>,
+    /// Arrays that may be laid out.
+    sizes: BTreeMap<Buffer, Sizes>,
+    /// The operators that touch each of them, and these arrays of each operator.
+    users: BTreeMap<Buffer, BTreeSet<OperatorId>>,
+    touched: BTreeMap<OperatorId, BTreeSet<Buffer>>,
+    /// Operators with these of their arrays laid out.
+    forms: BTreeMap<(OperatorId, Vec<Buffer>), Form>,
+}
+
+impl<'p, 'k> Search<'p, 'k> {
+    /// Finds the arrays.
+    fn new(
+        program: &'p mut UProgram,
+        known: &'k Known<'k>,
+        stays: &dyn Fn(Buffer) -> bool,
+    ) -> Self {
+        let uses = Uses::of(program);
+        let copies: BTreeSet<_> = known.waiting.values().map(|w| w.copy).collect();
+        let mut search = Search {
+            program,
+            known,
+            sizes: BTreeMap::new(),
+            users: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            forms: BTreeMap::new(),
+        };
+        let mut refused = BTreeSet::new();
+        let mut open: Vec<_> = known
+            .maps
+            .iter()
+            .map(|(map, sizes)| (*map, *sizes))
+            .collect();
+        for (map, sizes) in known.laid {
+            let users = uses.readers(*map).into_iter().chain(uses.writers(*map));
+            for id in users.collect::<BTreeSet<_>>() {
+                open.extend(search.found_by(id, *map, *sizes));
+            }
+        }
+        while let Some((map, sizes)) = open.pop() {
+            if refused.contains(&map) || search.sizes.get(&map) == Some(&sizes) {
+                continue;
+            }
+            let is_other = search.sizes.contains_key(&map);
+            if is_other || stays(map) || !search.is_own(&uses, map) {
+                search.sizes.remove(&map);
+                refused.insert(map);
+                continue;
+            }
+            search.sizes.insert(map, sizes);
+            let mut users: BTreeSet<_> = uses.readers(map).into_iter().collect();
+            users.extend(uses.writers(map));
+            users.retain(|id| !copies.contains(id));
+            let readers = known.waiting.iter().filter(|(_, w)| w.map == map);
+            users.extend(readers.map(|(id, _)| *id));
+            for id in &users {
+                open.extend(search.found_by(*id, map, sizes));
+            }
+            search.users.insert(map, users);
+        }
+        search.users.retain(|map, _| search.sizes.contains_key(map));
+        for (map, users) in &search.users {
+            for id in users {
+                search.touched.entry(*id).or_default().insert(*map);
+            }
+        }
+        search
+    }
+
+    /// May an array be laid out anew?
+    fn is_own(&self, uses: &Uses, map: Buffer) -> bool {
+        let data = &self.program.buffers[map];
+        let kind = match &data.kind {
+            BufferKind::Scratch => data.procedure.is_none(),
+            BufferKind::Constant(tensor) => {
+                let readers = uses
+                    .readers(map)
+                    .into_iter()
+                    .map(|id| &self.program.operators[id]);
+                let mut operators = readers.chain(self.known.logical.values());
+                tensor.dtype() == DType::F32
+                    && tensor.len() as i64 <= MOST_WEIGHTS
+                    && !operators.any(|op| {
+                        let is_product = matches!(op.body, Body::Contract(_));
+                        is_product
+                            && self
+                                .program
+                                .pool
+                                .loads(op.body.exprs())
+                                .iter()
+                                .any(|load| load.0 == map)
+                    })
+            }
+            _ => false,
+        };
+        kind && !uses.is_named(map)
+    }
+
+    /// The operator as it reads maps that lie as they are given.
+    fn given(&self, id: OperatorId) -> &Operator {
+        (self.known.logical.get(&id)).unwrap_or(&self.program.operators[id])
+    }
+
+    /// Arrays that an operator touches, and their sizes, by the axis of a map's channels.
+    fn found_by(&mut self, id: OperatorId, map: Buffer, sizes: Sizes) -> Vec<(Buffer, Sizes)> {
+        let op = self.given(id).clone();
+        let accesses = accesses(self.program, &op);
+        let mut axes = BTreeSet::new();
+        for (_, offset) in accesses.iter().filter(|access| access.0 == map) {
+            let found = match self.known.laid.contains_key(&map) {
+                true => low(self.program, &op, *offset, sizes[2]).map(|(_, channel)| channel),
+                false => channel(self.program, &op, *offset, sizes),
+            };
+            axes.extend(found.and_then(|channel| axis_of(self.program, channel)));
+        }
+        let len =
+            |program: &UProgram, buffer: Buffer| program.pool.as_int(program.buffers[buffer].len);
+        // A constant does not say how many images there are.
+        let is_scratch = matches!(self.program.buffers[map].kind, BufferKind::Scratch);
+        let elements = len(self.program, map).filter(|_| is_scratch);
+        let images = elements.map(|len| len / (sizes[0] * sizes[1]).max(1));
+        let mut found = BTreeMap::new();
+        for (buffer, offset) in accesses.iter().filter(|access| access.0 != map) {
+            let data = &self.program.buffers[*buffer];
+            let images = match data.kind {
+                BufferKind::Scratch => images,
+                BufferKind::Constant(_) => Some(1),
+                _ => None,
+            };
+            for axis in &axes {
+                let step = step(self.program, *offset, *axis);
+                if let (Some(places), Some(images), Some(len)) = (
+                    step.filter(|step| *step > 1),
+                    images,
+                    len(self.program, *buffer),
+                ) && let Some(of_image) = places.checked_mul(images).filter(|n| *n > 0)
+                    && len % of_image == 0
+                    && len / of_image >= LEAST_CHANNELS
+                {
+                    let channels = len / of_image;
+                    let far = match data.kind {
+                        BufferKind::Constant(_) => channels,
+                        _ => pitch(channels, data.dtype),
+                    };
+                    found.insert(*buffer, [channels, places, far]);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+
+    /// Arrays that operators connect.
+    fn parts(&self) -> Vec<BTreeSet<Buffer>> {
+        let mut left: BTreeSet<_> = self.sizes.keys().copied().collect();
+        let mut parts = vec![];
+        while let Some(first) = left.pop_first() {
+            let (mut part, mut open) = (BTreeSet::from([first]), vec![first]);
+            while let Some(map) = open.pop() {
+                for id in &self.users[&map] {
+                    let new = self.touched[id].iter().filter(|map| left.contains(map));
+                    let new: Vec<_> = new.copied().collect();
+                    for map in new {
+                        left.remove(&map);
+                        part.insert(map);
+                        open.push(map);
+                    }
+                }
+            }
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// The operators that touch arrays.
+    fn touching(&self, maps: &BTreeSet<Buffer>) -> BTreeSet<OperatorId> {
+        let users = maps.iter().flat_map(|map| &self.users[map]);
+        users.copied().collect()
+    }
+
+    /// The arrays of a part that are laid out: as many as is possible, or those that lower the price, if that is enough.
+    fn choose(&mut self, part: &BTreeSet<Buffer>, by_price: bool) -> Option<BTreeSet<Buffer>> {
+        let all = self.touching(part);
+        let none = BTreeSet::new();
+        let mut before = 0.0;
+        for id in &all {
+            before += self.price(*id, &none).ok()?;
+        }
+        let mut chosen = part.clone();
+        let mut after = 'again: loop {
+            let mut sum = 0.0;
+            for id in &all {
+                match self.price(*id, &chosen) {
+                    Ok(price) => sum += price,
+                    Err(map) => {
+                        if !chosen.remove(&map) {
+                            return None;
+                        }
+                        continue 'again;
+                    }
+                }
+            }
+            break sum;
+        };
+        if !by_price {
+            return Some(chosen);
+        }
+        for _ in 0..ROUNDS {
+            let least = after;
+            for map in part {
+                let mut other = chosen.clone();
+                if !other.remove(map) {
+                    continue;
+                }
+                let users = self.users[map].clone();
+                let mut change = 0.0;
+                for id in &users {
+                    match (self.price(*id, &other), self.price(*id, &chosen)) {
+                        (Ok(new), Ok(old)) => change += new - old,
+                        _ => change = f64::INFINITY,
+                    }
+                }
+                if change < 0.0 {
+                    (chosen, after) = (other, after + change);
+                }
+            }
+            if after >= least {
+                break;
+            }
+        }
+        (!chosen.is_empty() && after < before * (1.0 - LEAST_GAIN)).then_some(chosen)
+    }
+
+    /// Those of an operator's arrays that are laid out.
+    fn key(&self, id: OperatorId, laid: &BTreeSet<Buffer>) -> Vec<Buffer> {
+        let own = self.touched.get(&id).into_iter().flatten();
+        own.filter(|map| laid.contains(map)).copied().collect()
+    }
+
+    /// The price of an operator where these arrays are laid out, or the one for which that is impossible.
+    fn price(&mut self, id: OperatorId, laid: &BTreeSet<Buffer>) -> Result<f64, Buffer> {
+        let key = (id, self.key(id, laid));
+        if !self.forms.contains_key(&key) {
+            let form = self.form(id, &key.1);
+            self.forms.insert(key.clone(), form);
+        }
+        let (op, price) = &self.forms[&key];
+        op.as_ref().map(|_| *price).map_err(|map| *map)
+    }
+
+    fn form(&mut self, id: OperatorId, laid: &[Buffer]) -> Form {
+        let waiting = self.known.waiting.get(&id).copied();
+        let in_place = waiting.filter(|w| laid.contains(&w.map));
+        let copied = waiting.filter(|w| in_place.is_none() && w.is_copied);
+        let mut op = match waiting {
+            Some(_) if in_place.is_none() && copied.is_none() => self.given(id).clone(),
+            _ => self.program.operators[id].clone(),
+        };
+        for map in laid {
+            match laid_out(self.program, op, *map, self.sizes[map]) {
+                Some(other) => op = other,
+                None => return (Err(*map), 0.0),
+            }
+        }
+        if let Some(waiting) = in_place {
+            let names = BTreeMap::from([(waiting.last, waiting.map)]);
+            op = self.program.renamed(&op, &names);
+        }
+        if !laid.is_empty()
+            && !matches!(op.body, Body::Contract(_))
+            && matches!(op.share, Share::Split(_))
+        {
+            // Lines of the map, as convolutions have them.
+            if let Some(outermost) = op.axes.first() {
+                op.share = Share::Split(Split::whole(0, outermost.1));
+            }
+        }
+        let mut price = price(self.program, &op);
+        if let Some(of) = copied {
+            let elements = points(self.program, &self.program.operators[of.copy].axes);
+            price += COPY * elements / of.readers as f64;
+        }
+        (Ok(op), price)
+    }
+}
+
+/// A constant with its channels innermost.
+pub(super) fn transposed(tensor: &Tensor, sizes: Sizes) -> Tensor {
+    let [channels, places, pitch] = sizes.map(|n| n as usize);
+    let values: Vec<f32> = tensor.to_vec().unwrap_or_default();
+    let mut moved = vec![0.0; places * pitch];
+    for (i, value) in values.iter().enumerate() {
+        moved[i % places * pitch + i / places % channels] = *value;
+    }
+    Tensor::from_slice(vec![places * pitch], &moved)
+}
+
+/// The axis that an index is a place of, but for a constant.
+fn axis_of(program: &UProgram, index: ExprId) -> Option<Local> {
+    let pool = &program.pool;
+    match pool[index] {
+        Expr::Local(local) => Some(local),
+        Expr::Binary(BinaryOp::Add | BinaryOp::Sub, DType::I64, a, b) => {
+            pool.as_int(b).and_then(|_| axis_of(program, a))
+        }
+        Expr::Select(DType::I64, _, a, _) => axis_of(program, a),
+        _ => None,
+    }
+}
+
+/// Elements that an operator reads and writes at a point, but for a kernel's operands.
+fn accesses(program: &UProgram, op: &Operator) -> Vec<(Buffer, ExprId)> {
+    let store = op.body.store();
+    let mut all = match &op.body {
+        Body::Contract(c) => program.pool.loads([c.finish]),
+        body => program.pool.loads(body.exprs()),
+    };
+    all.push((store.buffer, store.offset));
+    all
+}
+
+/// The price of an operator in vectors: each access of neighbours takes one for as many as a vector has, each other one takes one.
+fn price(program: &UProgram, op: &Operator) -> f64 {
+    match &op.body {
+        Body::Map { store, value } => nest(program, &op.axes, &[], (&[*value], store.offset)),
+        Body::Fold {
+            axes, value, store, ..
+        } => nest(program, &op.axes, axes, (&[*value], store.offset)),
+        Body::Chain(chain) => {
+            let around = points(program, &op.axes);
+            let of = |step: &ChainStep| {
+                let inner = step.body.axes();
+                let parallel: Vec<_> = match step.axes.is_empty() {
+                    // A step of one point: its neighbours are those of the chain.
+                    true => {
+                        return nest(
+                            program,
+                            &op.axes,
+                            inner,
+                            (&step.body.exprs(), step.body.store().offset),
+                        );
+                    }
+                    false => step.axes.clone(),
+                };
+                around
+                    * nest(
+                        program,
+                        &parallel,
+                        inner,
+                        (&step.body.exprs(), step.body.store().offset),
+                    )
+            };
+            chain.steps.iter().map(of).sum()
+        }
+        Body::Contract(c) => contraction(program, op, c),
+        _ => 0.0,
+    }
+}
+
+/// The price of reading the operands of a contraction by packing them, and of its results.
+fn contraction(program: &UProgram, op: &Operator, c: &Contract) -> f64 {
+    let around = points(program, &op.axes);
+    let rows = c
+        .rows
+        .and_then(|rows| size(program, &op.axes, rows))
+        .unwrap_or(1.0);
+    let depth = program.pool.as_int(c.depth.1).unwrap_or(64) as f64;
+    let is_near = |offset: ExprId| is_near(program, offset, c.columns);
+    let packed = match c.b.access {
+        Access::Computed => {
+            let loads = program.pool.loads([c.b.value]);
+            let near = loads.iter().all(|load| is_near(load.1));
+            around / rows * depth * if near { 2.0 / VECTOR } else { 2.0 }
+        }
+        _ => 0.0,
+    };
+    let loads = program.pool.loads([c.finish]);
+    let offsets = loads.iter().map(|load| load.1).chain([c.store.offset]);
+    let results: f64 = offsets
+        .map(|offset| if is_near(offset) { 1.0 / VECTOR } else { 0.25 })
+        .sum();
+    packed + around * results
+}
+
+/// The price of loops over parallel and reduced axes.
+fn nest(
+    program: &UProgram,
+    parallel: &[(Local, ExprId)],
+    reduced: &[(Local, ExprId)],
+    (values, store): (&[ExprId], ExprId),
+) -> f64 {
+    let loads: Vec<_> = program
+        .pool
+        .loads(values.iter().copied())
+        .into_iter()
+        .map(|l| l.1)
+        .collect();
+    let mut all = loads.clone();
+    if reduced.is_empty() {
+        all.push(store);
+    }
+    let (points, times) = (points(program, parallel), points(program, reduced));
+    let count = all.len() as f64;
+    let near_along =
+        |axis: &(Local, ExprId)| all.iter().all(|offset| is_near(program, *offset, axis.0));
+    let line = |n: f64| points * times / n.max(1.0) * ((n / VECTOR).ceil() * count + 1.0);
+    let along = |axes: &[(Local, ExprId)]| {
+        let innermost = axes.last().filter(|axis| near_along(axis))?;
+        let mut n = size(program, axes, innermost.0)?;
+        // Axes that all accesses traverse as one.
+        for axis in axes.iter().rev().skip(1).take_while(|_| reduced.is_empty()) {
+            let by = |offset: &ExprId| {
+                let by = step(program, *offset, axis.0)?;
+                let near = step(program, *offset, innermost.0)?;
+                Some(by as f64 == near as f64 * n)
+            };
+            if !all.iter().all(|offset| by(offset) == Some(true)) {
+                break;
+            }
+            n *= size(program, axes, axis.0)?;
+        }
+        Some(line(n))
+    };
+    let prices = [along(parallel), along(reduced)];
+    let scalar = points * times * count;
+    let best = prices.into_iter().flatten().fold(scalar, f64::min);
+    // Results of reductions.
+    best + if reduced.is_empty() {
+        0.0
+    } else {
+        points / VECTOR
+    }
+}
+
+/// True if the elements of neighbours along an axis are neighbours, or the same.
+pub(crate) fn is_near(program: &UProgram, offset: ExprId, axis: Local) -> bool {
+    matches!(step(program, offset, axis), Some(0 | 1))
+}
+
+/// The step of an offset along an axis, where the element exists: others are read at the first place.
+fn step(program: &UProgram, offset: ExprId, axis: Local) -> Option<i64> {
+    let of = |e| step(program, e, axis);
+    match program.pool[offset] {
+        Expr::Local(local) => Some(i64::from(local == axis)),
+        Expr::Num(..) => Some(0),
+        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => of(a)?.checked_add(of(b)?),
+        Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => of(a)?.checked_sub(of(b)?),
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => match (of(a)?, of(b)?) {
+            (0, 0) => Some(0),
+            (by, 0) => by.checked_mul(program.pool.as_int(b)?),
+            (0, by) => by.checked_mul(program.pool.as_int(a)?),
+            _ => None,
+        },
+        Expr::Select(DType::I64, _, a, _) => of(a),
+        _ => (!program.locals_of(offset).contains(&axis)).then_some(0),
+    }
+}
+
+fn size(program: &UProgram, axes: &[(Local, ExprId)], local: Local) -> Option<f64> {
+    let size = axes.iter().find(|axis| axis.0 == local)?.1;
+    Some(program.pool.as_int(size).unwrap_or(64).max(1) as f64)
+}
+
+/// The points of axes; a size that is not known counts as 64.
+fn points(program: &UProgram, axes: &[(Local, ExprId)]) -> f64 {
+    let sizes = axes
+        .iter()
+        .map(|axis| program.pool.as_int(axis.1).unwrap_or(64));
+    sizes.map(|n| n.max(1) as f64).product()
+}
