@@ -6,6 +6,7 @@ use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_uprogram::ExprId;
 use heddle_uprogram::program::{Local, Store};
 
+use crate::clip::Clip;
 use crate::nest::Level;
 use crate::operator::Writer;
 use crate::scalar::{Scalars, Site, bare, combine, computed, name};
@@ -40,6 +41,8 @@ struct Fold<'a> {
     neutral: String,
     /// The sizes of the reduced axes, as C.
     sizes: Vec<String>,
+    /// Reduced axes of which only the places between two variables are taken.
+    clipped: Vec<Local>,
 }
 
 impl Writer<'_> {
@@ -64,6 +67,7 @@ impl Writer<'_> {
             store,
             neutral: neutral(kind, dtype),
             sizes: vec![],
+            clipped: vec![],
         };
         let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
         let roots = [&[value], sizes.as_slice()].concat();
@@ -89,7 +93,20 @@ impl Writer<'_> {
         match (shape, columns) {
             (Shape::Columns(width, fewer), Some(level)) => {
                 scalars.hoist(self.text, &early, &varying, &self.op.body);
-                self.columns(&fold, &scalars, level, width, fewer);
+                match Clip::of(self.program, kind, axes, value, &self.locals(Some(level))) {
+                    Some(clip) => {
+                        // Most windows lie inside.
+                        let inside = self.clip_bounds(&clip, &scalars, axes);
+                        scalars.know(clip.inside, "1".into());
+                        self.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
+                        self.columns(&fold, &scalars, level, width, fewer);
+                        self.text.line("} else {");
+                        fold.clipped = clip.axes();
+                        self.columns(&fold, &scalars, level, width, fewer);
+                        self.text.line("}");
+                    }
+                    None => self.columns(&fold, &scalars, level, width, fewer),
+                }
             }
             (Shape::Lanes(width), _) => {
                 scalars.hoist(self.text, &early, &varying, &self.op.body);
@@ -211,8 +228,12 @@ impl Writer<'_> {
             "1" => format!("{v}++"),
             _ => format!("{v} += {step}"),
         };
+        let [first, end] = match fold.clipped.contains(&fold.axes[level.last].0) {
+            true => [format!("low_{v}"), format!("high_{v}")],
+            false => [first.to_owned(), extent],
+        };
         self.text.line(format!(
-            "for (int64_t {v} = {first}; {v} < {extent}; {next}) {{"
+            "for (int64_t {v} = {first}; {v} < {end}; {next}) {{"
         ));
     }
 

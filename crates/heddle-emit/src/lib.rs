@@ -7,6 +7,7 @@
 mod arg_fold;
 mod calls;
 mod chain;
+mod clip;
 mod constants;
 mod contract;
 mod dialect;

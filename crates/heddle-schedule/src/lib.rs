@@ -22,6 +22,7 @@ mod candidates;
 mod choices;
 mod choose_kernels;
 mod choose_levels;
+mod clip_windows;
 mod coalesce_copies;
 mod common_partitions;
 mod cost;
@@ -63,6 +64,7 @@ pub use candidates::{are_alike, candidates};
 pub use choices::{Choice, Choices, choices};
 pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
+pub use clip_windows::clip_windows;
 pub use coalesce_copies::coalesce_copies;
 pub use cost::time;
 pub use cut_shares::cut_shares;
@@ -119,6 +121,11 @@ pub const PASSES: &[Pass] = &[
     SIMPLIFY_INDICES,
     READ_ROWS,
     SELECT_KERNELS,
+    Pass {
+        name: "clip_windows",
+        about: "cut windows off at the border of maps that are not copied for it",
+        run: |program, latency| clip_windows(program, latency.machine()),
+    },
     Pass {
         name: "coalesce_copies",
         about: "alias copies with their sources and destinations",

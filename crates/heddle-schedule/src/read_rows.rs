@@ -171,7 +171,12 @@ fn strides(
 
 /// True if all readers follow before the value's inputs change, and one of them is sure to run if
 /// the value has checked indices.
-fn may_move(program: &UProgram, after: &[Stmt], readers: &[OperatorId], value: ExprId) -> bool {
+pub(crate) fn may_move(
+    program: &UProgram,
+    after: &[Stmt],
+    readers: &[OperatorId],
+    value: ExprId,
+) -> bool {
     let reads = loads(program, [value]);
     let locals: HashSet<Local> = program.locals_of(value).into_iter().collect();
     let changes = |stmt: &Stmt| match stmt {

@@ -54,6 +54,8 @@ use heddle_uprogram::program::{
 };
 
 use channels_last::ChannelsLast;
+pub(crate) use connected::is_near;
+pub(crate) use lay_out::most;
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
