@@ -78,7 +78,7 @@ STAGES = {
     "errors": f"{PYTHON} tests/corpus/check_errors.py {CORPUS}/errors --heddle {HEDDLE}",
     "demo": f"{PYTHON} scripts/demo.py --heddle {HEDDLE}",
     "demo-python": f"{PYTHON} scripts/demo_python.py {WHEELS}",
-    "batched": f"{QUICK} HEDDLE_BATCHED=120 HEDDLE_SANITIZED=10 cargo test --workspace"
+    "batched": f"{QUICK} HEDDLE_BATCHED=60 HEDDLE_SANITIZED=10 cargo test --workspace"
                " --test emit --test opt random_instances::",
     "random": "env HEDDLE_PROGRAMS=2000 cargo test --workspace --test emit random::",
     **({"vectors-32": f"{QUICK} HEDDLE_MAPS=5 HEDDLE_CC='gcc -mno-avx512f' {KERNELS}",

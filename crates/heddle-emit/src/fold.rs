@@ -97,7 +97,7 @@ impl Writer<'_> {
                     Some(clip) => {
                         // Most windows lie inside.
                         let inside = self.clip_bounds(&clip, &scalars, axes);
-                        scalars.know(clip.inside, "1".into());
+                        scalars.ranges.hold(clip.inside);
                         self.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
                         self.columns(&fold, &scalars, level, width, fewer);
                         self.text.line("} else {");

@@ -1,7 +1,7 @@
 //! Maps whose value depends on where a point lies, such as a concatenation or a map with its padding, in ranges of their axes within
 //! which the conditions hold or do not: each has loops of its own, without tests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
@@ -21,20 +21,31 @@ const MOST_BODIES: usize = 16;
 /// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
 const DEPTH: usize = 12;
 
-/// The values that variables have in a block of code, from the first up to but without the second.
+/// What is known of variables in a block of code.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges(HashMap<Local, [i64; 2]>);
+pub struct Ranges {
+    /// Their values, from the first up to but without the second.
+    values: HashMap<Local, [i64; 2]>,
+    /// Conditions that hold.
+    holding: HashSet<ExprId>,
+}
 
 impl Ranges {
     fn with(&self, local: Local, range: [i64; 2]) -> Self {
         let mut ranges = self.clone();
-        ranges.0.insert(local, range);
+        ranges.values.insert(local, range);
         ranges
+    }
+
+    /// Says that a condition holds.
+    pub fn hold(&mut self, cond: ExprId) {
+        self.holding.insert(cond);
     }
 
     /// The truth of a condition, if it is the same for all of these values.
     pub fn truth(&self, program: &UProgram, cond: ExprId) -> Option<bool> {
-        match self.0.is_empty() {
+        match self.values.is_empty() {
+            _ if self.holding.contains(&cond) => Some(true),
             true => None,
             false => self.truth_in(program, cond, DEPTH),
         }
@@ -83,7 +94,7 @@ impl Ranges {
         let depth = depth.checked_sub(1)?;
         match program.pool[id] {
             Expr::Num(DType::I64, bits) => Some([bits as i64; 2]),
-            Expr::Local(local) => self.0.get(&local).map(|[from, to]| [*from, to - 1]),
+            Expr::Local(local) => self.values.get(&local).map(|[from, to]| [*from, to - 1]),
             Expr::Binary(op, DType::I64, a, b) => {
                 let (a, b) = (
                     self.bounds(program, a, depth)?,
@@ -215,7 +226,7 @@ impl Writer<'_> {
         let mut ends = vec![0, size];
         if !self.blocks_in(level) {
             let mut open = vec![value];
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             while let Some(id) = open.pop() {
                 if !seen.insert(id) {
                     continue;

@@ -34,6 +34,7 @@ mod lay_out;
 mod merge_rows;
 mod pack;
 mod pack_once;
+mod prices;
 mod windows;
 mod winograd;
 mod winograd_steps;
@@ -54,11 +55,11 @@ use heddle_uprogram::program::{
 };
 
 use channels_last::ChannelsLast;
-pub(crate) use connected::is_near;
 pub(crate) use lay_out::most;
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;
+pub(crate) use prices::is_near;
 use winograd::Transformed;
 pub use winograd::Transforms;
 
