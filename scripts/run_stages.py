@@ -135,9 +135,9 @@ class Stage:
         begin = time.monotonic()
         try:
             self.read()
-        except OSError as error:
-            self.failed, self.found = 1, [str(error)]
-            self.lines.put(f"{error}\n")
+        except Exception as error:  # Whatever it is, the others go on and the summary says it.
+            self.failed, self.found = 1, [repr(error)]
+            self.lines.put(f"{error!r}\n")
         self.seconds = time.monotonic() - begin
         self.lines.put(None)
 
