@@ -2,6 +2,7 @@
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, ReduceOp};
+use heddle_uprogram::neutral::is_neutral;
 use heddle_uprogram::program::{Local, UProgram};
 use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId};
@@ -37,7 +38,7 @@ impl Clip {
         columns: &[Local],
     ) -> Option<Self> {
         let choice = |e: ExprId| match program.pool[e] {
-            Expr::Select(_, inside, _, nothing) if is_neutral(program, kind, nothing) => {
+            Expr::Select(_, inside, _, nothing) if is_neutral(&program.pool, kind, nothing) => {
                 Some(inside)
             }
             _ => None,
@@ -94,19 +95,6 @@ fn along_one(
         .filter(|step| *step > 0)?;
     let is_alone = own.next().is_none() && !columns.iter().any(|column| locals.contains(column));
     (is_alone && program.pool.loads([index]).is_empty()).then_some((axis, step))
-}
-
-/// True if a reduction with this number is as it is without.
-fn is_neutral(program: &UProgram, kind: ReduceOp, number: ExprId) -> bool {
-    let Expr::Num(dtype, bits) = program.pool[number] else {
-        return false;
-    };
-    match (kind, dtype) {
-        (ReduceOp::Sum, _) => bits == 0,
-        (ReduceOp::Max, DType::F32) => f32::from_bits(bits as u32) == f32::NEG_INFINITY,
-        (ReduceOp::Min, DType::F32) => f32::from_bits(bits as u32) == f32::INFINITY,
-        _ => false,
-    }
 }
 
 impl Writer<'_> {

@@ -13,8 +13,9 @@ use crate::fuse::{discard, for_each_block};
 use crate::read_rows::may_move;
 use crate::select_kernels::{is_near, most};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
+use heddle_uprogram::neutral::is_neutral;
 use heddle_uprogram::program::{Body, Buffer, Local, Operator, OperatorId, Stmt, Store, UProgram};
-use heddle_uprogram::step::Step;
+use heddle_uprogram::step::{Step, origin};
 
 /// Channels from which on a test for a tap is cheap beside its sums.
 const LEAST_CHANNELS: i64 = 8;
@@ -102,7 +103,7 @@ impl Framed {
             && op.grow.is_none()
             && step == 1
             && axes.windows(2).all(is_next)
-            && first(program, offset) == Some(0)
+            && origin(program, offset) == Some(0)
             && program.pool.as_int(size) >= Some(LEAST_CHANNELS)
             && !program.locals_of(inside).contains(&innermost)
             && loads.iter().all(|load| is_near(program, load.1, innermost));
@@ -152,22 +153,9 @@ impl Framed {
 
     /// True if what stands for elements outside leaves a reduction of this value as it is.
     fn is_skipped(&self, program: &UProgram, kind: ReduceOp, value: ExprId, load: ExprId) -> bool {
-        let Expr::Num(dtype, bits) = program.pool[self.nothing] else {
-            return false;
-        };
-        let factor = matches!(program.pool[value], Expr::Binary(BinaryOp::Mul, _, a, b) if a == load || b == load);
-        match kind {
-            ReduceOp::Sum => bits == 0 && (value == load || factor),
-            ReduceOp::Max => {
-                value == load
-                    && dtype == DType::F32
-                    && f32::from_bits(bits as u32) == f32::NEG_INFINITY
-            }
-            ReduceOp::Min => {
-                value == load && dtype == DType::F32 && f32::from_bits(bits as u32) == f32::INFINITY
-            }
-            ReduceOp::Prod => false,
-        }
+        let is_factor = kind == ReduceOp::Sum
+            && matches!(program.pool[value], Expr::Binary(BinaryOp::Mul, _, a, b) if a == load || b == load);
+        is_neutral(&program.pool, kind, self.nothing) && (value == load || is_factor)
     }
 
     /// The element of the copy at this offset, from its source.
@@ -253,22 +241,4 @@ fn terms(pool: &Pool, e: ExprId, factor: i64, to: &mut Vec<(i64, ExprId)>) -> Op
         _ => to.push((factor, e)),
     }
     Some(())
-}
-
-/// The offset where all axes are 0; `None` if more than sums and products of axes and numbers decide it.
-fn first(program: &UProgram, offset: ExprId) -> Option<i64> {
-    match program.pool[offset] {
-        Expr::Local(_) => Some(0),
-        Expr::Num(..) => program.pool.as_int(offset),
-        Expr::Binary(op, DType::I64, a, b) => {
-            let (a, b) = (first(program, a)?, first(program, b)?);
-            match op {
-                BinaryOp::Add => a.checked_add(b),
-                BinaryOp::Sub => a.checked_sub(b),
-                BinaryOp::Mul => a.checked_mul(b),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }

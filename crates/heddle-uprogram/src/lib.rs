@@ -19,6 +19,7 @@ pub mod expr;
 mod ids;
 pub mod layout;
 pub mod live;
+pub mod neutral;
 pub mod program;
 pub mod renamed;
 pub mod step;

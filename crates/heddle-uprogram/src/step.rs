@@ -91,6 +91,24 @@ impl Step {
     }
 }
 
+/// The offset where all variables are 0; `None` if more than sums, differences and products of them and numbers decide it.
+pub fn origin(program: &UProgram, offset: ExprId) -> Option<i64> {
+    match program.pool[offset] {
+        Expr::Local(_) => Some(0),
+        Expr::Num(..) => program.pool.as_int(offset),
+        Expr::Binary(op, _, a, b) => {
+            let (a, b) = (origin(program, a)?, origin(program, b)?);
+            match op {
+                BinaryOp::Add => a.checked_add(b),
+                BinaryOp::Sub => a.checked_sub(b),
+                BinaryOp::Mul => a.checked_mul(b),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// The offsets of all loads in an expression; `None` if it uses one of these axes outside of
 /// offsets.
 pub fn offsets(program: &UProgram, expr: ExprId, axes: &[Local]) -> Option<Vec<ExprId>> {

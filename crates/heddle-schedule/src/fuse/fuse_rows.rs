@@ -9,7 +9,7 @@ use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Chain, ChainStep, Lanes, Local, Operator, OperatorId,
     Share, Stmt, UProgram,
 };
-use heddle_uprogram::step::Step;
+use heddle_uprogram::step::{Step, origin};
 
 /// Limit on the steps of a chain.
 const MOST_STEPS: usize = 16;
@@ -213,28 +213,11 @@ fn in_row(
     };
     let most = inner.iter().try_fold(0i64, |n, a| n.checked_add(known(a)?));
     let own = |l: &Local| rows.iter().chain(inner).any(|a| a.0 == *l);
-    let least = constant(program, offset);
+    let least = origin(program, offset);
     let all = program.locals_of(offset).iter().all(own) && !program.loads(offset);
     match (most, least, program.pool.as_int(len)) {
         (Some(most), Some(least), Some(len)) => all && least >= 0 && most + least < len,
         _ => false,
-    }
-}
-
-/// The offset where all axes are 0.
-fn constant(program: &UProgram, offset: ExprId) -> Option<i64> {
-    use heddle_ir::op::BinaryOp::{Add, Mul, Sub};
-    let pair = |a, b| Some((constant(program, a)?, constant(program, b)?));
-    match program.pool[offset] {
-        Expr::Local(_) => Some(0),
-        Expr::Num(..) => program.pool.as_int(offset),
-        Expr::Binary(Add, _, a, b) => pair(a, b).and_then(|(a, b)| a.checked_add(b)),
-        Expr::Binary(Sub, _, a, b) => pair(a, b).and_then(|(a, b)| a.checked_sub(b)),
-        Expr::Binary(Mul, _, a, b) => match pair(a, b) {
-            Some((a, b)) => a.checked_mul(b),
-            None => None,
-        },
-        _ => None,
     }
 }
 
