@@ -12,8 +12,8 @@ use crate::effects::{Effects, touched_by};
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalKind, Operator, OperatorId, Share,
-    Split, Stmt, Store, UProgram, for_each_stmt,
+    Body, Buffer, BufferData, BufferKind, Local, LocalKind, Operator, OperatorId, Stmt, Store,
+    UProgram, for_each_stmt,
 };
 
 /// A map: its buffer, the number of its images unless it is one, its channels and places, and the elements from a place to the next
@@ -325,19 +325,9 @@ fn copy(program: &mut UProgram, (map, images, sizes): Map) -> (Buffer, OperatorI
         name: format!("{}, channels last", data.name),
     };
     let buffer = program.buffers.push(buffer);
-    let id = program.operators.push(Operator {
-        team: None,
-        share: Share::Split(Split::whole(0, axes[0].1)),
-        lanes: Lanes::Apart,
-        resident: None,
-        axes,
-        grow: None,
-        body: Body::Map {
-            store: Store { buffer, offset },
-            value,
-        },
-        name: "channels last".into(),
-    });
+    let store = Store { buffer, offset };
+    let op = Operator::split(axes, Body::Map { store, value }, "channels last".into());
+    let id = program.operators.push(op);
     (buffer, id)
 }
 

@@ -7,8 +7,8 @@ use heddle_uprogram::contract::{
 };
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{
-    Body, Buffer, BufferData, BufferKind, Lanes, Local, LocalData, LocalKind, Operator, OperatorId,
-    Share, Split, Store,
+    Body, Buffer, BufferData, BufferKind, Local, LocalData, LocalKind, Operator, OperatorId, Share,
+    Split, Store,
 };
 
 use super::Selection;
@@ -393,16 +393,8 @@ impl Steps<'_, '_> {
     }
 
     fn push(&mut self, axes: Vec<(Local, ExprId)>, body: Body) {
-        let id = self.on.program.operators.push(Operator {
-            team: None,
-            share: Share::Split(Split::whole(0, axes[0].1)),
-            lanes: Lanes::Apart,
-            resident: None,
-            axes,
-            grow: None,
-            body,
-            name: self.name.clone(),
-        });
+        let op = Operator::split(axes, body, self.name.clone());
+        let id = self.on.program.operators.push(op);
         self.done.push(id);
     }
 

@@ -422,6 +422,20 @@ pub struct ChainStep {
 }
 
 impl Operator {
+    /// An operator over at least one axis, split along the first one.
+    pub fn split(axes: Vec<(Local, ExprId)>, body: Body, name: String) -> Self {
+        Self {
+            share: Share::Split(Split::whole(0, axes[0].1)),
+            axes,
+            body,
+            name,
+            team: None,
+            lanes: Lanes::Apart,
+            resident: None,
+            grow: None,
+        }
+    }
+
     /// All that it evaluates: its body, the sizes of its axes, and the size to which memory grows before.
     pub fn exprs(&self) -> Vec<ExprId> {
         let sizes = self.axes.iter().map(|axis| axis.1).chain(self.grow);
