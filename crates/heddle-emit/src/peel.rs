@@ -21,7 +21,7 @@ const MOST_BODIES: usize = 16;
 /// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
 const DEPTH: usize = 12;
 
-/// What is known of variables in a block of code.
+/// Facts about variables in a block of code.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     /// Their values, from the first up to but without the second.

@@ -107,7 +107,7 @@ fn windows_are_cut_off() {
             let case = case.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
             case.check(&name, &BuildOptions::default(), &[1, 2, 5]);
             let own = case.own_text();
-            // Of a map of one line the line and the channel are one index.
+            // A map of one line has one index for the line and the channel.
             let is_map = windows.0.iter().all(|size| *size > 1);
             assert!(
                 !is_map || own.contains("low_v"),

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Tensor};
 
-use super::lay_out::{channel, laid_out, low};
+use super::lay_out::{laid_out, low, parts};
 use super::prices::{points, price, step};
 use super::windows::pitch;
-use crate::fuse::uses::Uses;
+use crate::fuse::uses::{Uses, loads};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Local, Operator, OperatorId, Share, Split, UProgram,
@@ -49,8 +49,7 @@ pub(super) struct Waiting {
     pub(super) readers: usize,
 }
 
-/// What is known before: maps and their sizes, the convolutions that wait, and how these are without a copy. One without such a form has
-/// its copy made.
+/// Maps and their sizes, the convolutions that wait, and how these are without a copy. One without such a form has its copy made.
 pub(super) struct Known<'k> {
     pub(super) maps: &'k BTreeMap<Buffer, Sizes>,
     /// Maps that are laid out already.
@@ -101,6 +100,8 @@ struct Search<'p, 'k> {
     /// The operators that touch each of them, and these arrays of each operator.
     users: BTreeMap<Buffer, BTreeSet<OperatorId>>,
     touched: BTreeMap<OperatorId, BTreeSet<Buffer>>,
+    /// Arrays that products read.
+    of_products: BTreeSet<Buffer>,
     /// Operators with these of their arrays laid out.
     forms: BTreeMap<(OperatorId, Vec<Buffer>), Form>,
 }
@@ -114,9 +115,19 @@ impl<'p, 'k> Search<'p, 'k> {
     ) -> Self {
         let uses = Uses::of(program);
         let copies: BTreeSet<_> = known.waiting.values().map(|w| w.copy).collect();
+        let running = program
+            .running()
+            .into_iter()
+            .map(|id| &program.operators[id]);
+        let products = running.chain(known.logical.values());
+        let products = products.filter(|op| matches!(op.body, Body::Contract(_)));
+        let of_products = products
+            .flat_map(|op| loads(program, op.body.exprs()))
+            .collect();
         let mut search = Search {
             program,
             known,
+            of_products,
             sizes: BTreeMap::new(),
             users: BTreeMap::new(),
             touched: BTreeMap::new(),
@@ -169,24 +180,11 @@ impl<'p, 'k> Search<'p, 'k> {
         let data = &self.program.buffers[map];
         let kind = match &data.kind {
             BufferKind::Scratch => data.procedure.is_none(),
+            // Products have their own layout of weights.
             BufferKind::Constant(tensor) => {
-                let readers = uses
-                    .readers(map)
-                    .into_iter()
-                    .map(|id| &self.program.operators[id]);
-                let mut operators = readers.chain(self.known.logical.values());
                 tensor.dtype() == DType::F32
                     && tensor.len() as i64 <= MOST_WEIGHTS
-                    && !operators.any(|op| {
-                        let is_product = matches!(op.body, Body::Contract(_));
-                        is_product
-                            && self
-                                .program
-                                .pool
-                                .loads(op.body.exprs())
-                                .iter()
-                                .any(|load| load.0 == map)
-                    })
+                    && !self.of_products.contains(&map)
             }
             _ => false,
         };
@@ -206,7 +204,7 @@ impl<'p, 'k> Search<'p, 'k> {
         for (_, offset) in accesses.iter().filter(|access| access.0 == map) {
             let found = match self.known.laid.contains_key(&map) {
                 true => low(self.program, &op, *offset, sizes[2]).map(|(_, channel)| channel),
-                false => channel(self.program, &op, *offset, sizes),
+                false => parts(self.program, &op, *offset, sizes).map(|[_, channel, _]| channel),
             };
             axes.extend(found.and_then(|channel| axis_of(self.program, channel)));
         }
@@ -380,10 +378,12 @@ impl<'p, 'k> Search<'p, 'k> {
     }
 }
 
-/// A constant with its channels innermost.
+/// A constant of `f32` with its channels innermost.
 pub(super) fn transposed(tensor: &Tensor, sizes: Sizes) -> Tensor {
     let [channels, places, pitch] = sizes.map(|n| n as usize);
-    let values: Vec<f32> = tensor.to_vec().unwrap_or_default();
+    let values: Vec<f32> = tensor
+        .to_vec()
+        .expect("a constant that may be laid out is f32");
     let mut moved = vec![0.0; places * pitch];
     for (i, value) in values.iter().enumerate() {
         moved[i % places * pitch + i / places % channels] = *value;

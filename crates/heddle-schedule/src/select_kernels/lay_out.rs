@@ -264,29 +264,24 @@ fn go_along(program: &UProgram, op: &mut Operator, offset: ExprId) {
     }
 }
 
-/// The channel of the element of a map that is at this offset in `[image, channel, place]`.
-pub(super) fn channel(
+/// The image, channel and place of the element that is at this offset in `[image, channel, place]`.
+pub(super) fn parts(
     program: &mut UProgram,
     op: &Operator,
     offset: ExprId,
     [channels, places, _]: [i64; 3],
-) -> Option<ExprId> {
-    let (rest, _) = low(program, op, offset, places)?;
-    Some(low(program, op, rest, channels)?.1)
+) -> Option<[ExprId; 3]> {
+    let (rest, place) = low(program, op, offset, places)?;
+    let (image, channel) = low(program, op, rest, channels)?;
+    Some([image, channel, place])
 }
 
 /// The offset of the element that is at this one in `[image, channel, place]`, in `[image, place,
 /// channel]`.
-fn last(
-    program: &mut UProgram,
-    op: &Operator,
-    offset: ExprId,
-    [channels, places, pitch]: [i64; 3],
-) -> Option<ExprId> {
-    let (rest, place) = low(program, op, offset, places)?;
-    let (image, channel) = low(program, op, rest, channels)?;
+fn last(program: &mut UProgram, op: &Operator, offset: ExprId, sizes: [i64; 3]) -> Option<ExprId> {
+    let [image, channel, place] = parts(program, op, offset, sizes)?;
     let pool = &mut program.pool;
-    let [places, pitch] = [places, pitch].map(|n| pool.int(n));
+    let [_, places, pitch] = sizes.map(|n| pool.int(n));
     let at = pool.product(image, places);
     let at = pool.sum(at, place);
     let at = pool.product(at, pitch);
