@@ -3,7 +3,7 @@
 
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_ir::{DType, Entity};
-use heddle_uprogram::program::{Local, Routine, Store};
+use heddle_uprogram::program::{Lanes, Local, Routine, Store};
 use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId};
 
@@ -65,6 +65,10 @@ impl<'p> Writer<'p> {
         let ty = (self.dialect.type_name)(dtype);
         let first = neutral(kind, dtype);
         self.text.line(format!("{ty} sum = {first};"));
+        if self.is_joined() {
+            self.scan_by_lanes((kind, exclusive), dtype, axis, value, store, &mut scalars);
+            return self.close(&levels);
+        }
         self.in_order(&[axis]);
         let value = scalars.write(self.text, value);
         let offset = scalars.write(self.text, store.offset);
@@ -78,6 +82,65 @@ impl<'p> Writer<'p> {
         }
         self.text.line("}");
         self.close(&levels);
+    }
+
+    /// The places of a point, on each of which a lane works: as many at a time as there are lanes. `sum` has what all places before make.
+    fn scan_by_lanes(
+        &mut self,
+        (kind, exclusive): (ReduceOp, bool),
+        dtype: DType,
+        (local, size): (Local, ExprId),
+        value: ExprId,
+        store: Store,
+        scalars: &mut Scalars,
+    ) {
+        let (v, size) = (name(local), self.size(size));
+        let (ty, first) = ((self.dialect.type_name)(dtype), neutral(kind, dtype));
+        let combined = |a: &str, b: &str| {
+            let both = combine(self.dialect, fold_op(kind), dtype, a, b);
+            bare(&both).to_owned()
+        };
+        let [joined, begun, ended, next] = [
+            ("a", "b"),
+            ("sum", "before"),
+            ("begun", "own"),
+            ("sum", "all"),
+        ]
+        .map(|(a, b)| combined(a, b));
+        let (over, turn) = match self.op.lanes {
+            Lanes::Unit(points) => (format!("heddle_scan_unit<{points}>"), "turn, "),
+            Lanes::Warp(lanes) => (format!("heddle_scan_warp<{lanes}>"), ""),
+            Lanes::Apart | Lanes::Tile(_) => return,
+        };
+        self.rolled();
+        for line in [
+            format!("for (int64_t next = 0; next < {size}; next += members) {{"),
+            format!("const bool exists = next + member < {size};"),
+            format!("const int64_t {v} = exists ? next + member : {size} - 1;"),
+        ] {
+            self.text.line(line);
+        }
+        let value = scalars.write(self.text, value);
+        for line in [
+            format!("const {ty} own = exists ? {value} : {first};"),
+            format!("{ty} all = {first}, before = {first};"),
+            "{".into(),
+            "HEDDLE_HERE;".into(),
+            format!(
+                "before = {over}(own, before, all, {turn}[]({ty} a, {ty} b) -> {ty} {{ return {joined}; }});"
+            ),
+            "}".into(),
+            format!("const {ty} begun = {begun};"),
+            "if (some && exists) {".into(),
+        ] {
+            self.text.line(line);
+        }
+        let offset = scalars.write(self.text, store.offset);
+        let result = if exclusive { "begun" } else { &ended };
+        self.store(store.buffer, &offset, result);
+        self.text.line("}");
+        self.text.line(format!("sum = {next};"));
+        self.text.line("}");
     }
 
     /// A routine of the prelude on one row.

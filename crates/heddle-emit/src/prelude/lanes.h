@@ -45,6 +45,46 @@ HEDDLE_INLINE T heddle_over_unit(T value, int64_t &turn, Join join) {
   return value;
 }
 
+/* What the lanes before this one make of their values, among so many neighbouring lanes of a warp, and `first` before the lowest; `all`
+ * becomes what all of them make. */
+template <int lanes, class T, class Join>
+HEDDLE_INLINE T heddle_scan_warp(T value, T first, T &all, Join join) {
+  const int64_t member = heddle_lane % lanes;
+  for (int step = 1; step < lanes; step *= 2) {
+    const T other = heddle_shuffle(value, heddle_lane - (member < step ? 0 : step));
+    if (member >= step) value = join(other, value);
+  }
+  const T before = heddle_shuffle(value, heddle_lane - (member == 0 ? 0 : 1));
+  all = heddle_shuffle(value, heddle_lane - member + lanes - 1);
+  return member == 0 ? first : before;
+}
+
+/* The same among all lanes of the block with the same remainder by `points`, a power of two that divides the warp. */
+template <int points, class T, class Join>
+HEDDLE_INLINE T heddle_scan_unit(T value, T first, T &all, int64_t &turn, Join join) {
+  const int64_t lane = heddle_lane, warp = heddle_warp & -heddle_warp, point = lane % points;
+  const int64_t within = lane % warp;
+  for (int64_t step = points; step < warp; step *= 2) {
+    const T other = heddle_shuffle(value, lane - (within < step ? 0 : step));
+    if (within >= step) value = join(other, value);
+  }
+  const T before = heddle_shuffle(value, lane - (within < points ? 0 : points));
+  const int64_t begin = turn * HEDDLE_PARTIAL;
+  turn ^= 1;
+  heddle_word<T> own = {0};
+  own.value = value;
+  if (within >= warp - points) heddle_partial(begin + lane / warp * points + point) = own.word;
+  HEDDLE_UNIT_SYNC;
+  T outside = first; /* of the warps before this one */
+  all = first;
+  for (int64_t next = 0; next < heddle_lanes / warp; next++) {
+    if (next == lane / warp) outside = all;
+    own.word = heddle_partial(begin + next * points + point);
+    all = join(all, own.value);
+  }
+  return within < points ? outside : join(outside, before);
+}
+
 /* Elements of rows that the lanes of a block share, of at most 4 bytes each; a test holds them to `shared_bytes` of heddle-machine's tables. */
 #define HEDDLE_ROW_WORDS 6144
 HEDDLE_INLINE uint32_t &heddle_row_word(int64_t at) {

@@ -113,6 +113,51 @@ fn each_form_of_rows() {
     }
 }
 
+/// Scans of each kind and type, along either axis, in either direction, with and without the own value.
+pub const SCANS: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %v: f32[m]) -> (%a: f32[n,m], %b: f64[n,m], %c: i32[n,m], %e: f32[n,m], %f: i32[n,m], %g: f32[m], %i: f16[n,m]) {
+  %a = cumulative(mul(%x, 0.1), kind=sum, axis=1, exclusive=false, reverse=false)
+  %b = cumulative(%d, kind=max, axis=1, exclusive=false, reverse=true)
+  %c = cumulative(%k, kind=sum, axis=0, exclusive=true, reverse=true)
+  %e = cumulative(%x, kind=prod, axis=0, exclusive=false, reverse=false)
+  %f = cumulative(%k, kind=min, axis=1, exclusive=true, reverse=false)
+  %g = cumulative(exp(mul(%v, 0.1)), kind=sum, axis=0, exclusive=true, reverse=false)
+  %i = cumulative(cast(mul(%x, 0.1), to=f16), kind=sum, axis=1, exclusive=false, reverse=false)
+  return %a, %b, %c, %e, %f, %g, %i
+}
+";
+
+#[test]
+fn each_form_of_scans() {
+    for (k, lanes) in FORMS.into_iter().enumerate() {
+        for size in [[1, 33, 100, 7, 64][k], [65, 2, 31, 129, 32][k]] {
+            let threads = [64, 32, 96][k % 3];
+            let (module, inputs) = drawn("scans", SCANS, size, 2);
+            let case = Case::joining("scans", module, &inputs, [3, threads], Some(lanes));
+            let what = format!("scans, size {size}, 3 blocks of {threads}, {lanes:?}");
+            let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(case.source.text.contains("before = heddle_scan_"), "{what}");
+            assert!(case.check_grids(&what, &grids(3, threads as u32)), "{what}");
+        }
+    }
+}
+
+/// One long row is no work of one lane.
+#[test]
+fn lanes_divide_a_long_row_of_a_scan() {
+    let text = "fn @main(%x: f32[5000], %y: f32[2,3]) -> (%a: f32[5000], %b: f32[2,3]) {
+  %a = cumulative(mul(%x, 0.01), kind=sum, axis=0, exclusive=false, reverse=false)
+  %b = cumulative(%y, kind=sum, axis=0, exclusive=false, reverse=false)
+  return %a, %b
+}";
+    let (module, inputs) = drawn("a row", text, 1, 1);
+    let case = Case::joining("a row", module, &inputs, [2, 64], None).expect("it is compiled");
+    let text = &case.source.text;
+    let forms = text.split("before = heddle_scan_").skip(1);
+    let forms: Vec<_> = forms.filter_map(|form| form.split('(').next()).collect();
+    assert_eq!(forms, ["unit<1>"]);
+    assert!(case.check_grids("a row", &grids(2, 64)));
+}
+
 /// Products of matrices: plain, with an epilogue, with either operand transposed, of whole numbers, of many matrices, of rows that indices
 /// choose, of half precision, into its own operand, and windows of a convolution.
 pub const PRODUCTS: &str = "fn @main(%x: f32[n,m], %w: f32[m,n], %t: f32[19,m], %k: i32[n,m], %u: i32[m,5], %s: f32[3,n,m], %v: f32[3,m,n], %at: i64[7], %f: f32[2,3,n,9], %g: f32[5,3,3,2]) -> (%a: f32[n,n], %b: f32[n,19], %c: f32[m,m], %d: i32[n,5], %e: f32[3,n,n], %h: f32[7,n], %i: f16[n,n], %j: f32[n,n], %l: f32[2,5,n,8]) {

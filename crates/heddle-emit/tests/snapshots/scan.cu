@@ -7,15 +7,32 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
+  const int64_t members = 32, member = heddle_lane % 32;
+  (void)groups, (void)group;
   if (from >= to) return;
   HEDDLE_ROLLED
-  for (int64_t v0 = from + heddle_lane; v0 < to; v0 += heddle_lanes) {
+  for (int64_t round = from; round < to; round += groups) {
+    const bool some = round + group < to, holds = some && member == 0;
+    const int64_t v0 = some ? round + group : to - 1;
+    (void)some;
     float sum = 0;
     HEDDLE_ROLLED
-    for (int64_t v1 = 0; v1 < 64; v1++) {
+    for (int64_t next = 0; next < 64; next += members) {
+      const bool exists = next + member < 64;
+      const int64_t v1 = exists ? next + member : 64 - 1;
       const int64_t t1 = ((v0 * 64) + v1);
-      sum = sum + b0[t1];
-      b2[t1] = sum;
+      const float own = exists ? b0[t1] : 0;
+      float all = 0, before = 0;
+      {
+        HEDDLE_HERE;
+        before = heddle_scan_warp<32>(own, before, all, [](float a, float b) -> float { return a + b; });
+      }
+      const float begun = sum + before;
+      if (some && exists) {
+        b2[t1] = begun + own;
+      }
+      sum = sum + all;
     }
   }
 }

@@ -4,7 +4,8 @@
 //! the others idle, and where the elements of a point are next to each other, each access of a lane is a memory transaction of its
 //! own. Instead, lanes divide what is reduced at a point ([`Lanes`]), and the elements of a row in the steps of a chain:
 //!
-//! - some neighbouring lanes of a warp take a point: they read along the reduced axis;
+//! - some neighbouring lanes of a warp take a point: they read along the reduced axis, or along that of a scan, whose results they
+//!   exchange at each round;
 //! - all lanes of the unit take some neighbouring points: they read along the points, in as many parts of the reduced axis as there
 //!   are lanes for;
 //! - all lanes of the unit compute a tile of a contraction with rows and columns ([`Tile`](heddle_uprogram::program::Tile)): each element of an operand is evaluated once
@@ -101,6 +102,8 @@ struct Part {
     points: [f64; 2],
     /// Places of the innermost reduced axis, and of the others; none if nothing is reduced.
     depth: Option<[f64; 2]>,
+    /// Do lanes exchange values at each round of places, and not at the end only?
+    in_step: bool,
     /// Nanoseconds of a lane for a place.
     place_ns: f64,
     /// Elements that are read at a place.
@@ -117,7 +120,7 @@ struct Load {
 impl Work {
     /// `None` if lanes can't divide the operator's points.
     fn of(program: &UProgram, machine: &Machine, op: &Operator) -> Option<Self> {
-        let values = op.body.of_lanes()?;
+        let values = op.body.of_lanes().filter(|_| op.goes_in_step(program))?;
         let own = op.body.store().buffer;
         let loads = program.pool.loads(values);
         // No lane may read what another one writes.
@@ -212,11 +215,15 @@ impl Work {
             let (places, joins) = match step.depth {
                 None => ((inner / form.members).ceil() * outer, 0.0),
                 Some([depth, others]) => {
-                    let places = (depth / form.members).ceil() * others;
-                    (places * inner * outer, inner * outer)
+                    let places = (depth / form.members).ceil() * others * inner * outer;
+                    let joins = if step.in_step { places } else { inner * outer };
+                    (places, joins)
                 }
             };
-            places * step.place_ns * slower + joins * joining
+            // A lane that takes each place behind the one before waits for its element.
+            let nearest = machine.memories.first().map_or(0.0, |m| m.latency_ns);
+            let waiting = if step.in_step { nearest } else { 0.0 };
+            places * (step.place_ns * slower).max(waiting) + joins * joining
         });
         rounds * steps.sum::<f64>()
     }
@@ -286,6 +293,7 @@ impl Part {
         Self {
             points: split(&op.axes),
             depth: (!is_map).then(|| split(op.body.axes())),
+            in_step: op.body.in_step().is_some(),
             place_ns: place_ns(machine, program, op) * machine.lanes() as f64 + accesses,
             loads: loads.collect(),
         }

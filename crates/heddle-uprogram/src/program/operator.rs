@@ -442,6 +442,13 @@ impl Operator {
         self.body.exprs().into_iter().chain(sizes).collect()
     }
 
+    /// Do lanes of all points go round equally often where they exchange values at each step?
+    pub fn goes_in_step(&self, program: &UProgram) -> bool {
+        let size = self.body.in_step();
+        let varying = size.map_or_else(Default::default, |size| program.locals_of(size));
+        !self.axes.iter().any(|axis| varying.contains(&axis.0))
+    }
+
     /// The units that run it, of so many.
     pub fn units_of(&self, all: usize) -> Range<usize> {
         self.team.map_or(0..all, |team| team.units(all))
@@ -494,6 +501,14 @@ impl Body {
         }
     }
 
+    /// The size of an axis along which lanes of all points must go side by side, because they exchange values at each step.
+    pub fn in_step(&self) -> Option<ExprId> {
+        match self {
+            Body::Scan { axis, .. } => Some(axis.1),
+            _ => None,
+        }
+    }
+
     /// Expressions that lanes which work on a point together evaluate, each for its part; `None` if they can't divide a point.
     pub fn of_lanes(&self) -> Option<Vec<ExprId>> {
         match self {
@@ -503,6 +518,9 @@ impl Body {
                 Some(sizes.chain([*value]).collect())
             }
             Body::ArgFold {
+                axis, value, dtype, ..
+            } if dtype.bits() >= 8 => Some(vec![axis.1, *value]),
+            Body::Scan {
                 axis, value, dtype, ..
             } if dtype.bits() >= 8 => Some(vec![axis.1, *value]),
             Body::Contract(c) if c.tile == 1 => Some(vec![c.depth.1, c.a.value, c.b.value]),

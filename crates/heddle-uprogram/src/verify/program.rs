@@ -17,6 +17,7 @@
 //!    have its type.
 //!    Lanes that work on a point together, a power of two, reduce what their operator reads from
 //!    other memory than it writes; only the epilogue of a sum, which one of them computes, may read that.
+//!    Those of all points of a scan go round equally often.
 //!    They share the rows of a chain that have more than one element. Only a contraction with rows and
 //!    columns, no kernel and elements of at most 32 bits has tiles, whose numbers are powers of two, and a
 //!    depth that is the same for the whole tile. Only operands of `f32` are rounded, and tensor cores
@@ -399,6 +400,9 @@ fn lanes(program: &UProgram, op: &Operator) -> Checked {
     }
     if !count.is_power_of_two() {
         return Err(Fault::Rule("the lanes of a point are no power of two"));
+    }
+    if !op.goes_in_step(program) {
+        return Err(Fault::Rule("its lanes go round unequally often in a scan"));
     }
     reads_nothing_written(program, op)
 }
