@@ -48,7 +48,7 @@ pub fn cut_shares(program: &mut UProgram, latency: &dyn Latency) {
     if cut.is_empty() {
         return;
     }
-    let memo = Memo::default();
+    let memo = Memo::of(latency.machine());
     let mut least = total_with(program, latency, &memo);
     let most = least * (1.0 + WORTH);
     let whole = cut

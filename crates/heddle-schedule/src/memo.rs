@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use heddle_ir::Entity;
+use heddle_machine::Machine;
 
 use crate::cost::{Touched, touched};
 use crate::latency::Latency;
-use crate::partition::Partition;
+use crate::partition::{LanePartition, Partition};
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, Team, UProgram};
@@ -20,12 +21,16 @@ pub(super) struct Access {
     pub(super) buffer: Buffer,
     /// Partition of its elements among units; `None` if unknown.
     pub(super) partition: Option<Rc<Partition>>,
+    /// The same among the lanes of a unit.
+    pub(super) lanes: Option<Rc<LanePartition>>,
     pub(super) write: bool,
 }
 
 /// Answers about one program, valid while only shares change.
 #[derive(Default)]
 pub(super) struct Memo {
+    /// Have units lanes that must wait for each other?
+    has_lanes: bool,
     accesses: RefCell<ByShare<Rc<[Access]>>>,
     reads: RefCell<HashMap<ExprId, Rc<[Access]>>>,
     times: RefCell<ByShare<f64>>,
@@ -69,6 +74,14 @@ impl<T: Clone> ByShare<T> {
 }
 
 impl Memo {
+    /// For a machine, of whose lanes it knows which one touches an element. Without it that is unknown.
+    pub(super) fn of(machine: &Machine) -> Self {
+        Self {
+            has_lanes: machine.synced_lanes() > 1,
+            ..Self::default()
+        }
+    }
+
     /// An operator's accesses under its current share.
     pub(super) fn operator(&self, program: &UProgram, id: OperatorId) -> Rc<[Access]> {
         self.accesses(program, id, program.operators[id].share)
@@ -87,11 +100,16 @@ impl Memo {
                 return Rc::new([]);
             }
             let store = op.body.store();
+            let among_lanes = |offset| match self.has_lanes {
+                true => Partition::among_lanes(program, op, share, offset),
+                false => None,
+            };
             let access = |buffer, offset, write| Access {
                 buffer,
                 partition: Partition::of_every(program, buffer)
                     .or_else(|| Partition::under(program, op, share, offset))
                     .map(Rc::new),
+                lanes: among_lanes(offset).map(Rc::new),
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();
@@ -111,6 +129,7 @@ impl Memo {
                 .map(|(buffer, _)| Access {
                     buffer,
                     partition: Partition::of_every(program, buffer).map(Rc::new),
+                    lanes: None,
                     write: false,
                 })
                 .collect()

@@ -20,7 +20,7 @@ pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
     for (id, procedure) in procedures {
         program.procedures[id].body = block(program, &procedure.body);
     }
-    let memo = Memo::default();
+    let memo = Memo::of(latency.machine());
     let [new, old] = [&*program, &before].map(|p| total_with(p, latency, &memo));
     if new >= old {
         *program = before;

@@ -3,7 +3,8 @@
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Grid, Local, LocalKind, Operator, Share, Split, Team, UProgram, Units,
+    Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Operator, Share, Split, Team, UProgram,
+    Units,
 };
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
@@ -36,6 +37,18 @@ pub enum Partition {
     },
     /// All elements on units of this team, partitioned among them; `None` if that is unknown.
     Member(Team, Option<Box<Partition>>),
+}
+
+/// The partition of a buffer's elements among the lanes of a unit. Two accesses that have the same partition among units, and this one,
+/// touch each element in the same lane.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LanePartition {
+    /// The first lane touches all.
+    First,
+    /// The element's place among these determines the lane, counted from the first one.
+    OfAll(Partition),
+    /// The same, counted from the first one of the unit.
+    OfUnit(Partition),
 }
 
 impl Partition {
@@ -85,6 +98,33 @@ impl Partition {
     /// True if the partition says which unit touches an element.
     pub fn is_known(&self) -> bool {
         !matches!(self, Partition::Member(_, None))
+    }
+
+    /// The partition of the elements at this offset among the lanes of a unit, which take points next to each other along the innermost axis;
+    /// `None` if they work on a point together, or if it is not the same during a launch.
+    pub fn among_lanes(
+        program: &UProgram,
+        op: &Operator,
+        share: Share,
+        offset: ExprId,
+    ) -> Option<LanePartition> {
+        let Some(innermost) = op.axes.len().checked_sub(1) else {
+            return (op.lanes == Lanes::Apart).then_some(LanePartition::First);
+        };
+        if op.lanes != Lanes::Apart || share == Share::Every {
+            return None;
+        }
+        let own = share.splits().iter().find(|s| s.axis == innermost);
+        let whole = Split::whole(innermost, op.axes[innermost].1);
+        // Each place by itself, whatever places belong to a unit.
+        let split = own.map_or(whole, |split| Split { grain: 1, ..*split });
+        let places = places(program, op, offset, split)?;
+        let is_fixed = split.piece.is_none() && places.is_fixed(program);
+        let of = match own {
+            Some(_) => LanePartition::OfUnit,
+            None => LanePartition::OfAll,
+        };
+        is_fixed.then(|| of(places))
     }
 
     /// The partition among the units that run the operator.

@@ -30,7 +30,7 @@ const MAX_BUFFERS: usize = 4096;
 
 /// Merges buffers. The program has no synchronisations yet.
 pub fn plan_memory(program: &mut UProgram, latency: &dyn Latency) {
-    let memo = Memo::default();
+    let memo = Memo::of(latency.machine());
     let mut placed = program.clone();
     place_syncs_with(&mut placed, latency.machine(), &memo);
     let spans = Spans::of(&placed);

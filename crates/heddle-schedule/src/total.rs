@@ -18,7 +18,7 @@ use heddle_uprogram::program::{
 /// Each unit has a clock. Loops are walked twice; each further iteration adds as much as the
 /// second. The arms of a branch count half each. An operator takes longer if it reads what another unit has just written.
 pub fn total(program: &UProgram, latency: &dyn Latency) -> f64 {
-    total_with(program, latency, &Memo::default())
+    total_with(program, latency, &Memo::of(latency.machine()))
 }
 
 /// The same with a cache.
@@ -32,7 +32,7 @@ pub(super) fn total_with(program: &UProgram, latency: &dyn Latency, memo: &Memo)
 
 /// The time of statements of the program's body by themselves: all units have seen what precedes them.
 pub(super) fn time_alone(program: &UProgram, latency: &dyn Latency, stmts: &[Stmt]) -> f64 {
-    let memo = Memo::default();
+    let memo = Memo::of(latency.machine());
     let mut placer = Placer::new(program, latency.machine(), &memo, State::default());
     let places = 0..stmts.len();
     let placed: Vec<Stmt> = places.flat_map(|k| placer.place(stmts, k)).collect();
@@ -45,7 +45,7 @@ pub(super) fn procedure_times(
     program: &UProgram,
     latency: &dyn Latency,
 ) -> Vec<(ProcedureId, f64)> {
-    let memo = Memo::default();
+    let memo = Memo::of(latency.machine());
     let placed = Placed::new(program, latency.machine(), &memo);
     let walk = Walk::new(program, latency, &memo);
     let procedures = placed.procedures.iter();

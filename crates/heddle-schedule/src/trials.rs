@@ -49,7 +49,7 @@ struct Changed {
 
 impl<'a> Trials<'a> {
     pub(super) fn new(program: &UProgram, latency: &'a dyn Latency) -> Self {
-        let memo = Memo::default();
+        let memo = Memo::of(latency.machine());
         let best = total_with(program, latency, &memo);
         let mut runs: BTreeMap<OperatorId, Vec<usize>> = BTreeMap::new();
         for (k, stmt) in program.body.iter().enumerate() {

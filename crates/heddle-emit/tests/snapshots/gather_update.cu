@@ -63,7 +63,6 @@ HEDDLE_MAIN {
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b5));
-  HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op1(env, worker, workers, b1, b2, b5, 1));
   HEDDLE_RUN(op2(env, worker, workers, b0, b1, b4, 2));
   if (worker == 0 && heddle_lane == 0) {

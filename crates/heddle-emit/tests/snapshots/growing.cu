@@ -59,7 +59,6 @@ HEDDLE_MAIN {
     {
       v7 = v3 + 1;
     }
-    HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op1(env, worker, workers, b1, b3, v3));
     {
       v8 = v7;
@@ -68,7 +67,6 @@ HEDDLE_MAIN {
       v3 = v8;
     }
   }
-  HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b3, b4, v3));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;

@@ -187,7 +187,6 @@ HEDDLE_MAIN {
     b3 = top->c0.b3;
     b4 = top->c0.b4;
     b7 = top->c0.b7;
-    HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op3(env, worker, workers, b3, b4, b7));
   }
   switch (back) {

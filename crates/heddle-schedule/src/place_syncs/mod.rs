@@ -27,7 +27,7 @@ use heddle_uprogram::program::{
 
 /// Places the program's synchronisations.
 pub fn place_syncs(program: &mut UProgram, machine: &Machine) {
-    place_syncs_with(program, machine, &Memo::default());
+    place_syncs_with(program, machine, &Memo::of(machine));
 }
 
 /// The same with a cache.

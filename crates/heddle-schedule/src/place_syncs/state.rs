@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::effects::Touched;
 use crate::memo::Access;
-use crate::partition::Partition;
+use crate::partition::{LanePartition, Partition};
 use heddle_uprogram::program::{Buffer, Sync, Team, Units};
 
 /// State of the walk at a place.
@@ -21,8 +21,9 @@ pub(crate) struct State {
 /// An access that some units have not synchronised with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
-    /// Its partition; `None` if unknown.
+    /// Its partition among units, and among the lanes of each; `None` if unknown.
     partition: Option<Rc<Partition>>,
+    among_lanes: Option<Rc<LanePartition>>,
     write: bool,
     /// Single units and teams for which the access happens before what they do next.
     known: BTreeSet<Units>,
@@ -42,7 +43,8 @@ impl State {
             match units(&new.partition) {
                 Some(units) if old.known.contains(&units) => {}
                 _ if is_known(&old.partition) && old.partition == new.partition => {
-                    local |= old.lanes
+                    let same = old.among_lanes.is_some() && old.among_lanes == new.lanes;
+                    local |= old.lanes && !same;
                 }
                 _ => crossing.push((old, new)),
             }
@@ -76,11 +78,13 @@ impl State {
         for Access {
             buffer,
             partition,
+            lanes: among_lanes,
             write,
         } in accesses
         {
             let pending = Pending {
                 partition: partition.clone(),
+                among_lanes: among_lanes.clone(),
                 write: *write,
                 known: BTreeSet::new(),
                 lanes,
@@ -112,6 +116,7 @@ impl State {
             for mut pending in std::mem::take(list) {
                 if let Some(stale) = pending.partition.take_if(|p| is_stale(p)) {
                     pending.partition = stale.without_sizes().map(Rc::new);
+                    pending.among_lanes = None;
                 }
                 add(list, pending);
             }
@@ -143,6 +148,7 @@ impl State {
     pub(crate) fn join_fork(&mut self, touched: &Touched, has_frames: bool) {
         let apart = |write| Pending {
             partition: None,
+            among_lanes: None,
             write,
             known: BTreeSet::new(),
             lanes: true,
@@ -166,6 +172,7 @@ impl State {
                 &mut self.popped,
                 Pending {
                     partition,
+                    among_lanes: None,
                     ..p.clone()
                 },
             );
@@ -239,10 +246,10 @@ fn is_known(partition: &Option<Rc<Partition>>) -> bool {
 /// Adds an access to those of the same buffer. Equal accesses merge, visible to the units that both
 /// are visible to.
 fn add(list: &mut Vec<Pending>, new: Pending) {
-    match list
-        .iter_mut()
-        .find(|p| p.partition == new.partition && p.write == new.write)
-    {
+    let is_alike = |p: &&mut Pending| {
+        p.partition == new.partition && p.among_lanes == new.among_lanes && p.write == new.write
+    };
+    match list.iter_mut().find(is_alike) {
         Some(old) => {
             old.known = &old.known & &new.known;
             old.lanes |= new.lanes;

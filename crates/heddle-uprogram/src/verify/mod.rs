@@ -16,8 +16,9 @@
 //!    accesses inside are visible to no other unit after it.
 //! 5. A unit reads results of its own ([`Share::Every`](crate::program::Share::Every)) only where it has run the operator
 //!    before on every path, and since the number of units may last have changed.
-//! 6. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
-//!    same unit.
+//! 6. One unit touches each element of an array in the units' shared memory, under all names that it is exchanged with.
+//! 7. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
+//!    same unit, unless both touch each element in the same lane.
 //!
 //! Schedules cannot deadlock, by construction: all units execute the same statements in the same
 //! order, because they compute conditions and trip counts from the same values (whose loads are

@@ -9,7 +9,7 @@ use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
 use crate::program::{
-    Buffer, BufferKind, Grid, Local, Operator, Share, Split, Team, UProgram, Units,
+    Buffer, BufferKind, Grid, Lanes, Local, Operator, Share, Split, Team, UProgram, Units,
 };
 
 /// The unit that touches each element of an access.
@@ -167,6 +167,61 @@ impl Owner {
             None => count.divided(*grain)?,
         };
         Some((step, grains))
+    }
+}
+
+/// The lane of a unit that touches each element of an access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Not provable.
+    Any,
+    /// The first one.
+    First,
+    /// Lanes take places side by side: the place of the element as [`Owner::Place`] has it, with shares of one place.
+    Place {
+        /// An [`Owner::Place`].
+        of: Owner,
+        /// True if places are counted from the first one of the unit.
+        from_own: bool,
+    },
+}
+
+impl Lane {
+    /// The lane that touches the element at this offset. Lanes that work on a point together take elements in an order of their own.
+    pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Lane {
+        if op.lanes != Lanes::Apart {
+            return Lane::Any;
+        }
+        let Some(last) = op.axes.len().checked_sub(1) else {
+            return Lane::First;
+        };
+        let own = op.share.splits().iter().find(|split| split.axis == last);
+        let split = match (op.share, own) {
+            (Share::Every, _) => return Lane::Any,
+            (_, Some(split)) if split.piece.is_some() => return Lane::Any,
+            (_, Some(split)) => Split { grain: 1, ..*split },
+            (_, None) => Split::whole(last, op.axes[last].1),
+        };
+        match place(program, op, offset, split) {
+            Some(of) if of.variables(program).is_empty() => Lane::Place {
+                of,
+                from_own: own.is_some(),
+            },
+            _ => Lane::Any,
+        }
+    }
+
+    /// True if provably the same lane touches each element that the same unit touches.
+    pub fn is_same(&self, other: &Lane) -> bool {
+        let numbers = |lane: &Lane| match lane {
+            Lane::Place {
+                of: Owner::Place { inner, count, .. },
+                from_own,
+            } => Some((inner.clone(), count.clone(), *from_own)),
+            _ => None,
+        };
+        let same_place = numbers(self).is_some() && numbers(self) == numbers(other);
+        same_place || (self, other) == (&Lane::First, &Lane::First)
     }
 }
 

@@ -262,14 +262,19 @@ impl Case {
             let Some(lanes) = lanes else {
                 return heddle_schedule::schedule(program, &machine);
             };
-            let pass = heddle_schedule::find_pass("join_lanes").expect("a pass");
-            heddle_schedule::schedule_without(program, &machine, &[*pass]);
-            if let Some(to) = rounding {
-                heddle_schedule::round_products(program, to);
+            for pass in heddle_schedule::schedule_passes(&[]) {
+                if pass.name != "join_lanes" {
+                    pass.apply(program, &machine);
+                    continue;
+                }
+                if let Some(to) = rounding {
+                    heddle_schedule::round_products(program, to);
+                }
+                for id in program.running() {
+                    heddle_schedule::join_lanes_of(program, &machine, id, lanes);
+                }
             }
-            for id in program.running() {
-                heddle_schedule::join_lanes_of(program, &machine, id, lanes);
-            }
+            program.drop_idle_operators();
         };
         Self::on_gpu(name, module, inputs, &machine, &schedule)
     }

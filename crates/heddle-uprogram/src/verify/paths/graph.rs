@@ -7,7 +7,7 @@ use heddle_ir::Entity;
 use crate::expr::ExprId;
 use crate::program::{Buffer, BufferKind, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
-use crate::verify::owner::Owner;
+use crate::verify::owner::{Lane, Owner};
 use crate::verify::{forks, operator_name};
 
 /// The program as a graph of steps.
@@ -61,6 +61,7 @@ pub(super) enum Kind {
 pub(super) struct Access {
     pub(super) buffer: Buffer,
     pub(super) owner: Owner,
+    pub(super) lane: Lane,
     pub(super) write: bool,
 }
 
@@ -108,6 +109,7 @@ impl Graph {
                     BufferKind::Own => Owner::Each,
                     _ => Owner::Any,
                 },
+                lane: Lane::Any,
                 write: false,
             });
             reads.collect::<Vec<_>>()
@@ -119,6 +121,7 @@ impl Graph {
                 let access = |buffer, offset, write| Access {
                     buffer,
                     owner: Owner::of(program, op, buffer, offset),
+                    lane: Lane::of(program, op, offset),
                     write,
                 };
                 let loads = program.loads_of(&op.body.exprs()).into_iter();

@@ -114,12 +114,21 @@ impl Trace {
             Some(units) if self.renumbered => self.known.contains(&units),
             _ if self.renumbered => false,
             Some(units) if self.known.contains(&units) => {
-                !self.lanes || access.owner != later.owner
+                access.owner != later.owner || self.orders_lanes(access, later)
             }
             // Reused memory has other elements at its places.
             _ if self.place.is_reused() && !matches!(access.owner, Owner::One(_)) => false,
-            _ => !self.stale && access.owner.is_same(&later.owner) && !self.lanes,
+            _ => {
+                let is_same = !self.stale && access.owner.is_same(&later.owner);
+                is_same && self.orders_lanes(access, later)
+            }
         }
+    }
+
+    /// True if the later access is ordered after the followed one on every lane of a unit that makes both.
+    fn orders_lanes(&self, access: &Access, later: &Access) -> bool {
+        let is_same = !self.stale && access.owner.is_same(&later.owner);
+        !self.lanes || is_same && !self.place.is_reused() && access.lane.is_same(&later.lane)
     }
 
     /// Applies a synchronisation; returns true if the access is then visible to all units.
