@@ -24,6 +24,8 @@ pub struct Dialect {
     pub restrict: &'static str,
     /// A macro of an array, a statement that it lies in the device's memory; empty: there is no other. Otherwise each access finds that out.
     pub global: &'static str,
+    /// The same of an array that lies in a unit's shared memory.
+    pub on_chip: &'static str,
     /// A statement: barrier of all units.
     pub sync: &'static str,
     /// A statement: barrier of this team's units.
@@ -102,6 +104,7 @@ pub const C: Dialect = Dialect {
     function: "HEDDLE_OUTLINE void",
     restrict: "restrict",
     global: "",
+    on_chip: "",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "for (int32_t u = from; u < to; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
@@ -129,6 +132,7 @@ pub const CUDA: Dialect = Dialect {
     function: "HEDDLE_FUNCTION void",
     restrict: "__restrict__",
     global: "HEDDLE_GLOBAL",
+    on_chip: "HEDDLE_ON_CHIP",
     sync: "HEDDLE_TRY(heddle_barrier(env, worker, workers));",
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "HEDDLE_TRY(heddle_wait_for(env, from, to, epoch));",
@@ -185,6 +189,15 @@ impl Dialect {
             DType::F16 | DType::Bf16 => "uint16_t",
             _ => (self.type_name)(dtype),
         }
+    }
+
+    /// The word that says in which memory a buffer lies, if there are several.
+    pub fn memory(&self, buffer: &BufferData) -> Option<&'static str> {
+        let word = match buffer.kind {
+            BufferKind::Resident(_) => self.on_chip,
+            _ => self.global,
+        };
+        (!word.is_empty()).then_some(word)
     }
 
     /// The type of a buffer's elements.

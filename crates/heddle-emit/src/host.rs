@@ -23,7 +23,7 @@ pub fn task(
     let args = Arguments::of(program, op);
     let k = id.index();
     text.line(format!("typedef struct op{k}_arguments {{"));
-    for Parameter { ty, name } in args.parameters(program, dialect, &op.body) {
+    for Parameter { ty, name, .. } in args.parameters(program, dialect, &op.body) {
         text.line(format!("{ty} {name};"));
     }
     for own in args.own(program) {

@@ -74,11 +74,13 @@ impl Arguments {
             Parameter {
                 ty: format!("{qualifier}{ty} *{}", dialect.restrict),
                 name: format!("b{}", b.index()),
+                memory: dialect.memory(&program.buffers[b]),
             }
         });
         let locals = self.locals.iter().map(|&l| Parameter {
             ty: format!("const {}", (dialect.type_name)(program.locals[l].dtype)),
             name: name(l),
+            memory: None,
         });
         buffers.chain(locals).collect()
     }
@@ -88,6 +90,8 @@ impl Arguments {
 pub struct Parameter {
     pub ty: String,
     pub name: String,
+    /// The word that says of an array in which memory it lies, if the target has one.
+    pub memory: Option<&'static str>,
 }
 
 /// An operator's function.
@@ -141,9 +145,10 @@ impl Function {
         let mut head = format!(
             "{qualifier} {name}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{"
         );
-        let arrays = parameters.iter().filter(|p| p.ty.contains('*'));
-        for array in arrays.filter(|_| !dialect.global.is_empty()) {
-            head += &format!("\n  {}({});", dialect.global, array.name);
+        for array in &parameters {
+            if let Some(memory) = array.memory {
+                head += &format!("\n  {memory}({});", array.name);
+            }
         }
         Self {
             parameters,

@@ -291,7 +291,9 @@ impl Writer<'_> {
         let kinds = [a, b].map(|buffer| &self.program.buffers[buffer].kind);
         let is_alike = matches!(
             kinds,
-            [BufferKind::Scratch, BufferKind::Scratch] | [BufferKind::Segment, BufferKind::Segment]
+            [BufferKind::Scratch, BufferKind::Scratch]
+                | [BufferKind::Segment, BufferKind::Segment]
+                | [BufferKind::Resident(_), BufferKind::Resident(_)]
         );
         is_alike && is_common(a) && is_common(b)
     }
@@ -334,6 +336,7 @@ impl Writer<'_> {
                         format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
                     )
                 }
+                BufferKind::Resident(at) => ("", self.resident_array(id, at)),
                 BufferKind::Row | BufferKind::Shared => continue,
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),

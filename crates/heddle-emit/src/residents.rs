@@ -1,7 +1,9 @@
-//! Writes resident operands: units copy their parts to shared memory, and operators read the copies.
+//! Writes what stays in shared memory: units copy their parts of resident operands, operators read the copies, and arrays have addresses there.
 
 use heddle_ir::Entity;
-use heddle_uprogram::program::{Lanes, Operator, OperatorId, Resident, ResidentPart};
+use heddle_uprogram::program::{
+    Buffer, BufferKind, Lanes, Operator, OperatorId, Resident, ResidentPart,
+};
 use heddle_uprogram::{ExprId, UProgram};
 
 use crate::dialect::Dialect;
@@ -10,12 +12,17 @@ use crate::program::Writer;
 use crate::scalar::{Scalars, Site, element, name};
 use crate::text::Text;
 
-/// An element of the shared array of all copies.
+/// An element of a copy.
 fn copied(resident: Resident, place: &str) -> String {
     match resident.at {
-        0 => format!("heddle_residents()[{place}]"),
-        at => format!("heddle_residents()[{at} + {place}]"),
+        0 => word(place),
+        at => word(&format!("{at} + {place}")),
     }
+}
+
+/// A word of the array of all that stays in shared memory.
+fn word(place: &str) -> String {
+    format!("heddle_residents()[{place}]")
 }
 
 /// The resident operand of an operator, on targets whose lanes share memory.
@@ -88,6 +95,7 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
     let parameter = Parameter {
         ty: format!("const {ty} *{}", dialect.restrict),
         name: format!("b{}", part.buffer.index()),
+        memory: dialect.memory(&program.buffers[part.buffer]),
     };
     let name = format!("resident{}", id.index());
     Some(Function::of(dialect, &name, false, vec![parameter], text))
@@ -133,19 +141,36 @@ impl Writer<'_> {
         found
     }
 
-    /// The shared array of all copies, if there are any.
+    /// The address of an array that units keep; for a pair, that of the array whose memory it has now.
+    pub(crate) fn resident_array(&self, buffer: Buffer, at: u32) -> String {
+        let partner = self.pairs.get(buffer).and_then(|member| {
+            let of = &self.program.buffers[member.partner].kind;
+            let BufferKind::Resident(other) = of else {
+                return None;
+            };
+            Some(format!("swapped{} ? {other} : {at}", member.bit))
+        });
+        format!("&{}", word(&partner.unwrap_or_else(|| at.to_string())))
+    }
+
+    /// The shared array of all copies and arrays that units keep, if there are any.
     pub(crate) fn array_of_residents(&mut self) {
-        let end = |(id, resident, part): (OperatorId, Resident, ResidentPart)| {
-            resident.end(&self.program.operators[id], &part)
-        };
-        let Some(words) = self.residents().into_iter().map(end).max() else {
+        let copies = self.residents().into_iter();
+        let copies =
+            copies.map(|(id, resident, part)| resident.end(&self.program.operators[id], &part));
+        let arrays = self.program.buffers.iter().filter_map(|(_, data)| {
+            let BufferKind::Resident(at) = data.kind else {
+                return None;
+            };
+            Some(u64::from(at) + self.program.pool.as_int(data.len)? as u64)
+        });
+        let Some(words) = copies.chain(arrays).max() else {
             return;
         };
         let bytes = words * Resident::WORD as u64;
         for line in [
             "".to_owned(),
-            "/* Bytes of each block's shared memory for resident operands, and their array. */"
-                .into(),
+            "/* Bytes of each block's shared memory for what stays there, and its array. */".into(),
             format!("HEDDLE_SYMBOL int64_t heddle_resident_bytes = {bytes};"),
             format!("HEDDLE_RESIDENTS({words});"),
         ] {

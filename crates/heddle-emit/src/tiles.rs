@@ -13,7 +13,7 @@
 
 use heddle_ir::op::BinaryOp;
 use heddle_uprogram::contract::{Contract, Rounding};
-use heddle_uprogram::program::{Buffer, Local, Resident, Tile};
+use heddle_uprogram::program::{Buffer, BufferKind, Local, Resident, Tile};
 use heddle_uprogram::step::{Step, offsets};
 use heddle_uprogram::{Expr, ExprId};
 
@@ -266,8 +266,10 @@ impl Writer<'_> {
         let Expr::Load(buffer, offset) = self.program.pool[side.value] else {
             return None;
         };
+        // Copies are from global memory.
+        let is_global = !matches!(self.program.buffers[buffer].kind, BufferKind::Resident(_));
         let is_whole = i64::from(side.places) % Resident::QUAD == 0;
-        let fits = is_whole && lies_in_fours(self.program, buffer, offset, side.axis);
+        let fits = is_global && is_whole && lies_in_fours(self.program, buffer, offset, side.axis);
         fits.then_some((buffer, offset))
     }
 

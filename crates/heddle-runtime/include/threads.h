@@ -178,6 +178,7 @@ static inline heddle_quad heddle_load_quad(const float *place) {
   }                                                                                                \
   HEDDLE_ASSERT((words) > 0, "an array")
 #define HEDDLE_GLOBAL(array) (void)(array)
+#define HEDDLE_ON_CHIP(array) (void)(array)
 #define HEDDLE_UNROLL
 #define HEDDLE_ROLLED
 #define HEDDLE_ROLLED_IN_PART

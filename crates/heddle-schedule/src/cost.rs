@@ -9,7 +9,7 @@ use heddle_machine::{Arithmetic, Cores, Machine, Scalar};
 use heddle_uprogram::contract::{Access, Rounding, panel_width};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, Buffer, Local, LocalKind, Operator, ResidentPart, Share, UProgram,
+    Body, Buffer, BufferKind, Local, LocalKind, Operator, ResidentPart, Share, UProgram,
 };
 use smallvec::SmallVec;
 
@@ -288,10 +288,16 @@ impl<'a> Costs<'a> {
         };
         let (mut own, mut whole) = (self.touched(load), self.touched(&alone));
         let mut resident = 0.0;
-        if let Some(buffer) = self.resident() {
-            resident = own.remove(&buffer).unwrap_or(0.0);
-            whole.remove(&buffer);
-        }
+        let near_by = |buffer: &Buffer| {
+            let kind = &self.program.buffers[*buffer].kind;
+            self.resident() == Some(*buffer) || matches!(kind, BufferKind::Resident(_))
+        };
+        own.retain(|buffer, bytes| {
+            let stays = !near_by(buffer);
+            resident += if stays { 0.0 } else { *bytes };
+            stays
+        });
+        whole.retain(|buffer, _| !near_by(buffer));
         let whole: f64 = whole.values().sum();
         let whole = whole * (load.busy / load.active) as f64;
         let level = self.machine.memory(own.values().sum(), whole, load.busy);

@@ -33,6 +33,7 @@ pub mod fuse;
 mod independent_parts;
 mod join_lanes;
 mod keep_resident;
+mod keep_state;
 mod latency;
 mod linear;
 mod memo;
@@ -72,6 +73,7 @@ pub use fork_calls::fork_calls;
 pub use fuse::fuse;
 pub use join_lanes::{join_lanes, join_lanes_of};
 pub use keep_resident::keep_resident;
+pub use keep_state::keep_state;
 pub use latency::Latency;
 pub use merge_variables::merge_variables;
 pub use narrow_weights::narrow_weights;
@@ -185,6 +187,11 @@ pub const PASSES: &[Pass] = &[
         name: "keep_resident",
         about: "keep weights that a loop reads again in shared memory",
         run: |program, latency| keep_resident(program, latency.machine()),
+    },
+    Pass {
+        name: "keep_state",
+        about: "keep arrays that a unit alone touches in its shared memory",
+        run: |program, latency| keep_state(program, latency.machine()),
     },
     Pass {
         name: "plan_memory",

@@ -70,6 +70,7 @@ impl Printer<'_> {
                 BufferKind::Constant(_) => "constant",
                 BufferKind::Table(_) => "table",
                 BufferKind::Packed(_) => "packed",
+                BufferKind::Resident(_) => "resident",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Segment => "segment",
                 BufferKind::Own => "own",

@@ -53,6 +53,8 @@ typedef struct HEDDLE_ALIGNED(16) heddle_quad {
 #define heddle_residents() heddle_residents_array
 /* The array lies in global memory: accesses need not find out which kind of memory an address is of. */
 #define HEDDLE_GLOBAL(array) __builtin_assume(__isGlobal(array))
+/* The array lies in the block's shared memory. */
+#define HEDDLE_ON_CHIP(array) __builtin_assume(__isShared(array))
 /* Before a loop whose trip count is a constant: it is written out, so that arrays that it indexes are registers. */
 #define HEDDLE_UNROLL _Pragma("unroll")
 /* Before others: the compiler leaves it as it is, or writes out a few iterations. */

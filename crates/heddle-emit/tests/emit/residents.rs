@@ -4,7 +4,7 @@ use crate::harness::{Case, drawn, grids};
 use heddle_machine::Machine;
 use heddle_runtime::{Fault, RunError};
 use heddle_uprogram::UProgram;
-use heddle_uprogram::program::{Lanes, OperatorId};
+use heddle_uprogram::program::{Lanes, OperatorId, Tile};
 
 /// Rows that go through a matrix, a transposed one, and one that gives four gates at once.
 pub fn cell(rows: usize, width: usize) -> String {
@@ -89,9 +89,9 @@ fn shares_of_any_size() {
 fn loops_read_copies() {
     let case = case("cell", &cell(1, 33), 3, None);
     let text = &case.source.text;
-    let reads = text.matches("heddle_residents()[").count();
+    let (operators, main) = text.rsplit_once("HEDDLE_MAIN {").expect("a program");
+    let reads = operators.matches("heddle_residents()[").count();
     assert_eq!(reads, 3 + 3, "{text}");
-    let main = text.rsplit_once("HEDDLE_MAIN {").expect("a program").1;
     assert_eq!(main.matches("HEDDLE_RUN(resident").count(), 3, "{main}");
     let last = main.rfind("HEDDLE_RUN(resident").expect("a copy");
     let first = main.find("HEDDLE_RUN(op").expect("an operator");
@@ -126,7 +126,50 @@ fn arrays_of_unknown_size_have_no_copies() {
     let case = Case::on_gpu("unknown", module, &inputs, &machine, &schedule);
     let case = case.expect("it is compiled");
     let text = &case.source.text;
-    assert!(!text.contains("heddle_residents()["), "{text}");
+    assert!(!text.contains("HEDDLE_RUN(resident"), "{text}");
+}
+
+/// What a unit alone touches lies in its shared memory, under either name of the cell; copies of operands lie before it.
+#[test]
+fn gates_and_cells_lie_in_shared_memory() {
+    let case = case("cell", &cell(1, 33), 3, None);
+    let main = case.source.text.rsplit_once("HEDDLE_MAIN {");
+    let (operators, main) = main.expect("a program");
+    let arrays = main.matches("*)&heddle_residents()[").count();
+    let exchanged = main.matches("*)&heddle_residents()[swapped").count();
+    assert_eq!(exchanged, 2, "{main}");
+    assert!(arrays > exchanged, "{main}");
+    let said = operators.matches("HEDDLE_ON_CHIP(b").count();
+    assert!(said > arrays, "{operators}");
+    assert!(case.check_grids("cell", &grids(3, 64)));
+}
+
+/// Tiles read rows that a unit has for itself, which `cp.async` could not copy.
+#[test]
+fn tiles_read_arrays_in_shared_memory() {
+    for (rows, width) in [(67, 12), (96, 32), (5, 7)] {
+        let text = format!(
+            "fn @main(%x: f32[{rows},{width}], %w: f32[{width},{width}]) -> (%y: f32[{rows},{width}]) {{
+  %y = loop %i trip 4 carry (%h: f32[{rows},{width}] = %x) {{
+    %m = reduce(%h, kind=max, axes=[1], keep=true)
+    continue carry tanh(dot(sub(%h, %m), %w))
+  }}
+  return %y
+}}"
+        );
+        let tile = Lanes::Tile(Tile {
+            rows: 32,
+            columns: 32,
+            own_rows: 4,
+            own_columns: 4,
+            by_cores: false,
+        });
+        let name = format!("{rows} rows of {width}");
+        let case = case(&name, &text, 3, Some(tile));
+        let text = &case.source.text;
+        assert!(text.contains("HEDDLE_ON_CHIP("), "{text}");
+        assert!(case.check_grids(&name, &grids(3, 64)), "{name}");
+    }
 }
 
 /// Blocks of a launch that it is not planned for would have other parts.

@@ -1,8 +1,8 @@
-HEDDLE_PROGRAM(4, 1, 1, 0, 7);
+HEDDLE_PROGRAM(4, 1, 1, 0, 3);
 
-/* Bytes of each block's shared memory for resident operands, and their array. */
-HEDDLE_SYMBOL int64_t heddle_resident_bytes = 2048;
-HEDDLE_RESIDENTS(512);
+/* Bytes of each block's shared memory for what stays there, and its array. */
+HEDDLE_SYMBOL int64_t heddle_resident_bytes = 4608;
+HEDDLE_RESIDENTS(1152);
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
@@ -21,11 +21,13 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b6) {
   HEDDLE_GLOBAL(b4);
-  HEDDLE_GLOBAL(b6);
+  HEDDLE_ON_CHIP(b6);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
   HEDDLE_ROLLED
-  for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
+  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
     b6[v2] = b4[v2];
   }
 }
@@ -48,7 +50,7 @@ HEDDLE_FUNCTION void resident2(const heddle_env *env, int32_t worker, int32_t wo
 HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b0, const float *__restrict__ b1, float *__restrict__ b7, const int64_t v0, const uint32_t site) {
   HEDDLE_GLOBAL(b0);
   HEDDLE_GLOBAL(b1);
-  HEDDLE_GLOBAL(b7);
+  HEDDLE_ON_CHIP(b7);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -109,8 +111,8 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b3);
   HEDDLE_GLOBAL(b5);
-  HEDDLE_GLOBAL(b7);
-  HEDDLE_GLOBAL(b9);
+  HEDDLE_ON_CHIP(b7);
+  HEDDLE_ON_CHIP(b9);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -154,9 +156,9 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 10_ column 10 */
 HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b6, const float *__restrict__ b9, float *__restrict__ b10) {
-  HEDDLE_GLOBAL(b6);
-  HEDDLE_GLOBAL(b9);
-  HEDDLE_GLOBAL(b10);
+  HEDDLE_ON_CHIP(b6);
+  HEDDLE_ON_CHIP(b9);
+  HEDDLE_ON_CHIP(b10);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
@@ -169,8 +171,8 @@ HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers,
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
-  HEDDLE_GLOBAL(b9);
-  HEDDLE_GLOBAL(b10);
+  HEDDLE_ON_CHIP(b9);
+  HEDDLE_ON_CHIP(b10);
   HEDDLE_GLOBAL(b11);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
@@ -188,13 +190,13 @@ HEDDLE_MAIN {
   #define b2 ((const float *)env->inputs[2].data) /* u */
   #define b3 ((const float *)env->inputs[3].data) /* b */
   #define b4 ((const float *)env->constants[0]) /* constant */
-  #define b5 ((float *)(env->scratch + env->table[swapped0 ? 6 : 0])) /* line 3_ column 15 */
-  #define b6 ((float *)(env->scratch + env->table[swapped0 ? 5 : 1])) /* line 3_ column 15 */
-  #define b7 ((float *)(env->scratch + env->table[2])) /* line 5_ column 18 */
-  #define b8 ((float *)(env->scratch + env->table[3])) /* line 5_ column 32 */
-  #define b9 ((float *)(env->scratch + env->table[4])) /* line 5_ column 10 */
-  #define b10 ((float *)(env->scratch + env->table[swapped0 ? 1 : 5])) /* line 10_ column 10 */
-  #define b11 ((float *)(env->scratch + env->table[swapped0 ? 0 : 6])) /* line 3_ column 15 */
+  #define b5 ((float *)(env->scratch + env->table[swapped0 ? 2 : 0])) /* line 3_ column 15 */
+  #define b6 ((float *)&heddle_residents()[swapped0 ? 576 : 512]) /* line 3_ column 15 */
+  #define b7 ((float *)&heddle_residents()[640]) /* line 5_ column 18 */
+  #define b8 ((float *)(env->scratch + env->table[1])) /* line 5_ column 32 */
+  #define b9 ((float *)&heddle_residents()[896]) /* line 5_ column 10 */
+  #define b10 ((float *)&heddle_residents()[swapped0 ? 512 : 576]) /* line 10_ column 10 */
+  #define b11 ((float *)(env->scratch + env->table[swapped0 ? 0 : 2])) /* line 3_ column 15 */
   #define b12 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* iteration */
   int32_t swapped0 = 0; /* has a pair of arrays exchanged its memory? */
@@ -215,11 +217,9 @@ HEDDLE_MAIN {
     HEDDLE_RUN(op3(env, worker, workers, b2, b3, b5, b7, b9));
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op4(env, worker, workers, b6, b9, b10));
-    HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op5(env, worker, workers, b9, b10, b11));
     swapped0 ^= 1;
   }
-  HEDDLE_UNIT_SYNC;
   HEDDLE_RUN(op0(env, worker, workers, b5, b12));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;

@@ -118,9 +118,7 @@ HEDDLE_MAIN {
       {
         v9 = v3 + v8;
       }
-      HEDDLE_UNIT_SYNC;
       HEDDLE_RUN(op1(env, worker, workers, b2, b3, v3, v8));
-      HEDDLE_UNIT_SYNC;
       {
         if (heddle_lacks(env, b2, heddle_times(heddle_times(4, v3 + v8), 4))) {
           left_at = 2, lacking_site = 2, lacking_place = b2, lacking = heddle_times(heddle_times(4, v3 + v8), 4);

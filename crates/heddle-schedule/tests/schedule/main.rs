@@ -16,6 +16,7 @@ mod mutants;
 mod parts;
 mod read_rows;
 mod replicate;
+mod resident_arrays;
 mod residents;
 mod resizes;
 mod rows;

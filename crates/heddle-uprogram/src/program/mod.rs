@@ -185,6 +185,9 @@ pub enum BufferKind {
     /// A [`Row`](Self::Row) of a point that lanes compute together ([`Lanes`]): memory that all lanes of a unit share, of a fixed
     /// number of elements.
     Shared,
+    /// Memory of the main program in the units' shared memory, from this word on: each element is touched by one unit only, and lies at the
+    /// same place in the memory of each. Of a known number of `f32`, in programs that no lack of memory interrupts.
+    Resident(u32),
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
     /// Workspace of a launch whose size the run determines: a range of addresses that is committed
@@ -210,7 +213,12 @@ impl BufferKind {
     pub fn is_written(&self) -> bool {
         matches!(
             self,
-            Self::Scratch | Self::Segment | Self::Output | Self::Param | Self::Own
+            Self::Scratch
+                | Self::Segment
+                | Self::Output
+                | Self::Param
+                | Self::Own
+                | Self::Resident(_)
         )
     }
 }

@@ -210,9 +210,14 @@ impl Parser<'_, '_> {
             BufferKind::Own,
             BufferKind::Row,
             BufferKind::Shared,
+            BufferKind::Resident(0),
             BufferKind::Param,
         ];
-        let plain = plain.into_iter().find(|k| buffer_kind(k) == word);
+        let mut plain = plain.into_iter().find(|k| buffer_kind(k) == word);
+        if let Some(BufferKind::Resident(at)) = &mut plain {
+            self.c.expect_word("at")?;
+            *at = self.c.number()?;
+        }
         if plain.is_none() && !["constant", "table", "packed"].contains(&word) {
             return Err(self.c.misplaced("this is no kind of memory"));
         }

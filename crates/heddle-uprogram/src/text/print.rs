@@ -113,6 +113,9 @@ impl Printer<'_, '_, '_> {
         self.put(format_args!("buffer b{}: {}[", id.index(), data.dtype));
         self.expr(data.len);
         self.put(format_args!("] {}", buffer_kind(&data.kind)));
+        if let BufferKind::Resident(at) = data.kind {
+            self.put(format_args!(" at {at}"));
+        }
         if let Some(procedure) = data.procedure {
             self.put(format_args!(" in {}", self.procedure_name(procedure)));
         }
@@ -380,6 +383,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Constant(_) => "constant",
         BufferKind::Table(_) => "table",
         BufferKind::Packed(_) => "packed",
+        BufferKind::Resident(_) => "resident",
         BufferKind::Scratch => "scratch",
         BufferKind::Segment => "segment",
         BufferKind::Own => "own",

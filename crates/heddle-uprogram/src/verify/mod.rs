@@ -37,6 +37,7 @@ mod owner;
 mod paths;
 mod polynomial;
 mod program;
+mod residents;
 mod types;
 
 pub use program::{Fault, ProgramError, verify_program};
@@ -92,6 +93,18 @@ pub enum ScheduleError {
         /// The memory.
         buffer: String,
     },
+    /// Several units touch an element of an array of which each has its own.
+    #[error(
+        "{first} and {second} may touch the same elements of {buffer} on different units, each of which has its own"
+    )]
+    Shared {
+        /// An access.
+        first: String,
+        /// Another one, or the same.
+        second: String,
+        /// The memory.
+        buffer: String,
+    },
     /// An operator's split does not cover its points exactly once.
     #[error("the units' shares of {operator} do not cover it exactly once")]
     Share {
@@ -105,6 +118,7 @@ pub fn verify_schedule(program: &UProgram, lanes: usize) -> Result<(), ScheduleE
     owner::verify_shares(program)?;
     forks::verify_forks(program)?;
     own::verify_own(program)?;
+    residents::verify_residents(program)?;
     paths::verify_paths(program, lanes > 1)
 }
 

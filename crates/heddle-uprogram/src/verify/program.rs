@@ -30,18 +30,20 @@
 //!     one site.
 //! 11. Barriers of clusters are of one launch, for which resident operands are planned, too, and stand
 //!     where units have not parted.
+//! 12. Resident operands and arrays are those of the main program and lie apart in each unit's shared memory. Arrays
+//!     are exchanged with each other only, and stand in programs without segments.
 
 use std::collections::BTreeSet;
 
 use heddle_ir::{DType, Entity};
 
 use super::body::Site;
+use super::residents;
 use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Cluster, Lanes, Local, LocalKind,
-    Operator, Port, ProcedureId, ResidentPart, Share, Stmt, Sync, Team, Tile, UProgram, Units,
-    for_each_stmt,
+    Operator, Port, ProcedureId, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -139,10 +141,10 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and_then(|()| own(program, op))
             .and_then(|()| grow(program, op))
             .and_then(|()| lanes(program, op))
-            .and_then(|()| resident(program, op))
+            .and_then(|()| residents::operand(program, op))
             .map_err(at(name()))?;
     }
-    apart(program).map_err(at("resident operands".into()))?;
+    residents::apart(program).map_err(at("resident operands and arrays".into()))?;
     let mut seen = BTreeSet::new();
     for (id, procedure) in program.procedures.iter() {
         let results = procedure.results.iter();
@@ -152,7 +154,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
         let block = results.and_then(|()| block(program, &procedure.body, &mut seen));
         let block = block.and_then(|()| whole_shares(program, &procedure.body));
         let block = block.and_then(|()| nothing_of_every(program, &procedure.body));
-        let block = block.and_then(|()| nothing_resident(program, &procedure.body));
+        let block = block.and_then(|()| residents::none_in(program, &procedure.body));
         block.map_err(at(format!("procedure {} ({})", id.index(), procedure.name)))?;
     }
     block(program, &program.body, &mut seen)
@@ -243,61 +245,6 @@ fn nothing_of_every(program: &UProgram, body: &[Stmt]) -> Checked {
             "only the main program runs operators on every unit",
         )),
     }
-}
-
-/// In a procedure a unit may be in a team, whose shares are others than those of the copies.
-fn nothing_resident(program: &UProgram, body: &[Stmt]) -> Checked {
-    let mut all = true;
-    for_each_stmt(body, &mut |stmt| {
-        if let &Stmt::Run(id) = stmt {
-            let op = program.operators.get(id);
-            all &= op.is_none_or(|op| op.resident.is_none());
-        }
-    });
-    match all {
-        true => Ok(()),
-        false => Err(Fault::Rule(
-            "only operators of the main program have resident operands",
-        )),
-    }
-}
-
-/// A resident operand is a constant or an input, and its copies are planned for some units.
-fn resident(program: &UProgram, op: &Operator) -> Checked {
-    match op.resident {
-        Some(resident) if ResidentPart::of(program, op, resident.second).is_none() => Err(
-            Fault::Rule("only constants and inputs whose parts follow from the share are resident"),
-        ),
-        Some(resident) if resident.units < 1 => {
-            Err(Fault::Rule("its copies are planned for no unit"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// All copies are planned for the same launch, and those of a unit lie apart.
-fn apart(program: &UProgram) -> Checked {
-    let mut copies = vec![];
-    for (_, op) in program.operators.iter() {
-        let resident = op.resident.into_iter();
-        copies.extend(resident.filter_map(|resident| {
-            let part = ResidentPart::of(program, op, resident.second)?;
-            let words = u64::from(resident.at)..resident.end(op, &part);
-            Some((resident.units, op.units_of(resident.units as usize), words))
-        }));
-    }
-    for (k, (units, own, words)) in copies.iter().enumerate() {
-        for (others, other, taken) in &copies[..k] {
-            if units != others {
-                return Err(Fault::Rule("its copies are planned for another launch"));
-            }
-            let same_unit = own.start < other.end && other.start < own.end;
-            if same_unit && words.start < taken.end && taken.start < words.end {
-                return Err(Fault::Rule("copies of two operands overlap"));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
@@ -523,6 +470,7 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
                 len.ok_or(Fault::Rule("its panels are outside of their source"))?,
             )
         }
+        BufferKind::Resident(_) => return residents::array(program, data),
         _ => return Ok(()),
     };
     same("a constant", dtype, data.dtype)?;
@@ -569,7 +517,8 @@ fn stmt(program: &UProgram, stmt: &Stmt, seen: &mut BTreeSet<CallId>) -> Checked
                 }
             }
             let dtype = |b: &Buffer| program.buffers[*b].dtype;
-            same("one of what is exchanged", dtype(a), dtype(b))
+            same("one of what is exchanged", dtype(a), dtype(b))?;
+            residents::exchanged(program, *a, *b)
         }
         Stmt::Loop {
             iteration,
@@ -635,7 +584,8 @@ fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked 
             return Err(Fault::Buffer(format!("b{}", param.index())));
         }
         let arg_data = &program.buffers[arg];
-        if matches!(arg_data.kind, BufferKind::Own) || arg_data.kind.is_row() {
+        let is_of_unit = matches!(arg_data.kind, BufferKind::Own | BufferKind::Resident(_));
+        if is_of_unit || arg_data.kind.is_row() {
             return Err(Fault::Buffer(format!("b{}", arg.index())));
         }
         same("an argument", arg_data.dtype, data.dtype)?;
