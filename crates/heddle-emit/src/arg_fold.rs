@@ -7,12 +7,13 @@ use heddle_uprogram::program::{Local, Store};
 
 use crate::fold::neutral;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, computed, name};
+use crate::peel::Loops;
+use crate::scalar::{Scalars, bare, computed, name};
 
 /// Partial results: enough to fill vectors of indices, which are wider than most elements.
 const WIDTH: i64 = 32;
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// The index of the first or last maximum or minimum along an axis, at each point. NaN is the
     /// extreme.
     pub fn arg_fold(
@@ -29,16 +30,40 @@ impl Writer<'_> {
             &[value, size],
             &[store.offset],
         );
-        let early: &[ExprId] = if self.has_points() { &[value] } else { &[] };
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[value]);
+        let early = self.has_points();
+        let around = Loops {
+            axes: &self.op.axes,
+            levels: &levels,
+        };
+        let scalars = self.scalars(&[value], &[around]);
         // An arg-reduction has at least one place, so hoisted code is needed.
-        self.open(&levels, &mut scalars, early, &[axis]);
-        scalars.hoist(self.text, &[value], &[axis], &self.op.body);
-        if self.is_joined() {
-            self.joined_arg_fold((kind, last), dtype, (axis, size), value, store, scalars);
-            return self.close(&levels);
-        }
+        self.nest(
+            &levels,
+            scalars,
+            (&[value], early),
+            &[axis],
+            &mut |w, mut s| {
+                s.hoist(w.text, &[value], &[axis], &w.op.body);
+                match w.is_joined() {
+                    true => w.joined_arg_fold((kind, last), dtype, (axis, size), value, store, s),
+                    false => {
+                        w.arg_fold_of_point((kind, last), dtype, (axis, size), value, store, &s)
+                    }
+                }
+            },
+        );
+    }
 
+    /// The best of partial results, which are side by side.
+    fn arg_fold_of_point(
+        &mut self,
+        (kind, last): (Extreme, bool),
+        dtype: DType,
+        (axis, size): (Local, ExprId),
+        value: ExprId,
+        store: Store,
+        scalars: &Scalars,
+    ) {
         let side = if self.dialect.lanes.is_some() {
             1
         } else {
@@ -89,7 +114,6 @@ impl Writer<'_> {
         self.best_of_partial(kind, last, dtype);
         let offset = self.size(store.offset);
         self.store(store.buffer, &offset, "place[at]");
-        self.close(&levels);
     }
 
     /// Each lane finds its own best element, then all together the best of these, and its first or last place.

@@ -4,18 +4,25 @@
 use heddle_ir::Entity;
 use heddle_uprogram::program::{BufferKind, Chain, Lanes, Operator, Share};
 
-use crate::nest::Level;
+use crate::nest::unmerged;
 use crate::operator::Writer;
+use crate::peel::Loops;
+use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, bare};
 
-impl Writer<'_> {
-    /// The steps of a chain.
+impl<'a> Writer<'a> {
+    /// A chain.
     pub fn chain(&mut self, chain: &Chain) {
-        let axes = 0..self.op.axes.len();
-        let levels: Vec<_> = axes.map(|k| Level { first: k, last: k }).collect();
+        let levels = unmerged(&self.op.axes);
+        let roots = self.op.body.exprs();
+        let loops = [Loops {
+            axes: &self.op.axes,
+            levels: &levels,
+        }];
         let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[]);
+        scalars.ranges = self.ranges(&loops);
+        self.cut(&mut scalars.ranges, &loops, None, &roots);
         self.has_points();
-        let joined = self.is_joined();
         let has_rows = |buffer| matches!(self.program.buffers[buffer].kind, BufferKind::Shared);
         let has_rows = chain
             .steps
@@ -25,10 +32,18 @@ impl Writer<'_> {
             // The operator before may have rows of other lengths there, which slower warps still read.
             self.text.line(self.dialect.unit_sync);
         }
-        self.open(&levels, &mut scalars, &[], &[]);
+        self.nest(&levels, scalars, (&roots, false), &[], &mut |w, s| {
+            w.steps(chain, s.ranges);
+        });
+    }
+
+    /// The steps at a point.
+    fn steps(&mut self, chain: &Chain, mut around: Ranges) {
+        let joined = self.is_joined();
         if joined {
             self.shared_rows(chain);
         }
+        around.cuts = false;
         for (k, step) in chain.steps.iter().enumerate() {
             let out = step.body.store().buffer;
             let data = &self.program.buffers[out];
@@ -55,6 +70,7 @@ impl Writer<'_> {
                 dialect: self.dialect,
                 op: &op,
                 in_chain: true,
+                around: around.clone(),
             };
             inner.body();
             self.text.line("}");
@@ -62,7 +78,6 @@ impl Writer<'_> {
                 self.sync_lanes();
             }
         }
-        self.close(&levels);
     }
 
     /// Declares the first elements of the rows that the lanes of a group share. Behind the point before, each lane may still read

@@ -10,8 +10,10 @@ use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId, UProgram};
 
 use crate::dialect::Dialect;
-use crate::nest::Level;
+use crate::nest::{Level, unmerged};
 use crate::operator::Writer;
+use crate::peel::Loops;
+use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, bare, combine, name};
 use crate::text::Text;
 use crate::windows::{longest_run, read_windows};
@@ -170,7 +172,43 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn epilogue(&self, c: &Contract) -> Scalars<'a> {
         let roots = [c.finish, c.store.offset];
-        Scalars::new(self.program, self.dialect, Site::Parameter, &roots)
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &roots);
+        s.ranges = self.ranges(&[Loops {
+            axes: &self.op.axes,
+            levels: &unmerged(&self.op.axes),
+        }]);
+        s
+    }
+
+    /// The ranges of columns that the epilogue tells apart, each with the bounds of its loop over the places behind column `start`.
+    pub(crate) fn columns_in_ranges(
+        &self,
+        c: &Contract,
+        ranges: &Ranges,
+        [from, to]: [&str; 2],
+    ) -> Vec<(Ranges, [String; 2])> {
+        let axes: Vec<_> = self
+            .op
+            .axes
+            .iter()
+            .filter(|a| a.0 == c.columns)
+            .copied()
+            .collect();
+        let (levels, roots) = (unmerged(&axes), [c.finish, c.store.offset]);
+        let [level] = levels[..] else {
+            return vec![(ranges.clone(), [from, to].map(str::to_owned))];
+        };
+        let loops = Loops {
+            axes: &axes,
+            levels: &levels,
+        };
+        let mut cut = ranges.clone();
+        self.cut(&mut cut, &[loops], Some(c.columns), &roots);
+        let parts = self.parts((&axes, level), &roots, &cut, [from, to], " - start");
+        parts
+            .into_iter()
+            .map(|part| (part.ranges, part.ends))
+            .collect()
     }
 
     /// Stores the epilogue of a sum.
@@ -629,13 +667,17 @@ impl<'a> Writer<'a> {
         let mut s = self.epilogue(c);
         let roots = [c.finish, c.store.offset];
         s.hoist(self.text, &roots, &[c.columns, c.sum], &self.op.body);
-        self.text
-            .line(format!("for (int64_t c = {from}; c < {to}; c++) {{"));
-        self.text
-            .line(format!("const int64_t {} = start + c;", name(c.columns)));
-        self.text
-            .line(format!("const {ty} {} = tile[{place}];", name(c.sum)));
-        self.store_finished(c, s);
-        self.text.line("}");
+        for (ranges, [from, to]) in self.columns_in_ranges(c, &s.ranges, [from, to]) {
+            let mut s = s.clone();
+            s.ranges = ranges;
+            self.text
+                .line(format!("for (int64_t c = {from}; c < {to}; c++) {{"));
+            self.text
+                .line(format!("const int64_t {} = start + c;", name(c.columns)));
+            self.text
+                .line(format!("const {ty} {} = tile[{place}];", name(c.sum)));
+            self.store_finished(c, s);
+            self.text.line("}");
+        }
     }
 }

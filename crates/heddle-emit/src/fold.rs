@@ -9,7 +9,8 @@ use heddle_uprogram::program::{Local, Store};
 use crate::clip::Clip;
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, combine, computed, name};
+use crate::peel::{Inside, Loops};
+use crate::scalar::{Scalars, bare, combine, computed, name};
 use heddle_uprogram::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of an addition.
@@ -45,7 +46,7 @@ struct Fold<'a> {
     clipped: Vec<Local>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// A reduction at each point.
     pub fn fold(
         &mut self,
@@ -79,45 +80,62 @@ impl Writer<'_> {
             _ => None,
         };
         let points = self.has_points();
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &[value]);
+        let clip = match columns {
+            Some(_) => Clip::of(self.program, kind, axes, value, &self.locals(columns)),
+            None => None,
+        };
+        let of_points = |levels| Loops {
+            axes: &self.op.axes,
+            levels,
+        };
+        let inside = Loops {
+            axes,
+            levels: &fold.inner,
+        };
+        let loops = [of_points(&levels), inside, of_points(columns.as_slice())];
+        let mut scalars = self.scalars(&[value], &loops);
+        // Bounds of windows leave out what lies outside.
+        scalars.ranges.cuts &= clip.is_none();
         let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
         let varying = [varying.as_slice(), &self.locals(columns)].concat();
         // An empty reduction must not evaluate a checked index.
         let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
-        let early = if some && points { vec![value] } else { vec![] };
-        self.open(&levels, &mut scalars, &early, &varying);
-        fold.sizes = sizes
-            .iter()
-            .map(|&size| self.bound_size(&mut scalars, size))
-            .collect();
-        match (shape, columns) {
-            (Shape::Columns(width, fewer), Some(level)) => {
-                scalars.hoist(self.text, &early, &varying, &self.op.body);
-                match Clip::of(self.program, kind, axes, value, &self.locals(Some(level))) {
-                    Some(clip) => {
-                        // Most windows lie inside.
-                        let inside = self.clip_bounds(&clip, &scalars, axes);
-                        scalars.ranges.hold(clip.inside);
-                        self.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
-                        self.columns(&fold, &scalars, level, width, fewer);
-                        self.text.line("} else {");
-                        fold.clipped = clip.axes();
-                        self.columns(&fold, &scalars, level, width, fewer);
-                        self.text.line("}");
-                    }
-                    None => self.columns(&fold, &scalars, level, width, fewer),
+        let early = some && points;
+        let roots = [value];
+        self.nest(
+            &levels,
+            scalars,
+            (&roots, early),
+            &varying,
+            &mut |w, mut s| {
+                fold.sizes = sizes
+                    .iter()
+                    .map(|&size| w.bound_size(&mut s, size))
+                    .collect();
+                if early {
+                    s.hoist(w.text, &roots, &varying, &w.op.body);
                 }
-            }
-            (Shape::Lanes(width), _) => {
-                scalars.hoist(self.text, &early, &varying, &self.op.body);
-                self.lanes(&fold, &scalars, width);
-            }
-            _ => {
-                scalars.hoist(self.text, &early, &varying, &self.op.body);
-                self.one_after_the_other(&fold, &mut scalars);
-            }
-        }
-        self.close(&levels);
+                match (&shape, columns) {
+                    (&Shape::Columns(width, fewer), Some(level)) => match &clip {
+                        Some(clip) => {
+                            // Most windows lie inside.
+                            let inside = w.clip_bounds(clip, &s, axes);
+                            s.ranges.hold(clip.inside);
+                            w.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
+                            w.columns(&fold, &s, level, width, fewer);
+                            w.text.line("} else {");
+                            fold.clipped = clip.axes();
+                            w.columns(&fold, &s, level, width, fewer);
+                            fold.clipped.clear();
+                            w.text.line("}");
+                        }
+                        None => w.columns(&fold, &s, level, width, fewer),
+                    },
+                    (&Shape::Lanes(width), _) => w.lanes(&fold, s, width),
+                    _ => w.one_after_the_other(&fold, s),
+                }
+            },
+        );
     }
 
     /// Chooses the axis along which elements are contiguous.
@@ -184,19 +202,14 @@ impl Writer<'_> {
         axes.iter().map(|a| a.0).collect()
     }
 
-    fn one_after_the_other(&mut self, fold: &Fold, scalars: &mut Scalars) {
+    fn one_after_the_other(&mut self, fold: &Fold, s: Scalars<'a>) {
         let ty = (self.dialect.type_name)(fold.dtype);
         self.text.line(format!("{ty} sum = {};", fold.neutral));
-        for (k, &level) in fold.inner.iter().enumerate() {
-            match k + 1 == fold.inner.len() && self.is_joined() {
-                true => self.reduced_from(fold, level, ["member", "members"]),
-                false => self.reduced(fold, level),
-            }
-        }
-        let value = scalars.write(self.text, fold.value);
-        let sum = combine(self.dialect, fold.op, fold.dtype, "sum", &value);
-        self.text.line(format!("sum = {};", bare(&sum)));
-        fold.inner.iter().for_each(|_| self.text.line("}"));
+        self.reduced(fold, &fold.inner, s, &mut |w, mut s| {
+            let value = s.write(w.text, fold.value);
+            let sum = combine(w.dialect, fold.op, fold.dtype, "sum", &value);
+            w.text.line(format!("sum = {};", bare(&sum)));
+        });
         if !fold.inner.is_empty() {
             let joined = combine(self.dialect, fold.op, fold.dtype, "a", "b");
             self.join("sum", ty, &joined);
@@ -207,59 +220,80 @@ impl Writer<'_> {
         self.close_store();
     }
 
-    /// Opens the loop over reduced axes.
-    fn reduced(&mut self, fold: &Fold, level: Level) {
-        self.reduced_from(fold, level, ["0", "1"]);
-    }
-
-    /// The same from a place on, in steps.
-    fn reduced_from(&mut self, fold: &Fold, level: Level, [first, step]: [&str; 2]) {
+    /// Loops over reduced axes, in ranges or whole, around a body. Lanes that reduce a point together divide the innermost one.
+    fn reduced(&mut self, fold: &Fold, levels: &[Level], s: Scalars<'a>, body: Inside<'_, 'a>) {
+        let Some((&level, others)) = levels.split_first() else {
+            return body(self, s);
+        };
         let extent = fold.sizes[level.first..=level.last].join(" * ");
         for &(outer, _) in &fold.axes[level.first..level.last] {
             self.text
                 .line(format!("const int64_t {} = 0;", name(outer)));
         }
         let v = name(fold.axes[level.last].0);
-        match fold.inner.last() == Some(&level) {
-            true => self.rolled_in_part(),
-            false => self.rolled(),
-        }
-        let next = match step {
-            "1" => format!("{v}++"),
-            _ => format!("{v} += {step}"),
+        let innermost = fold.inner.last() == Some(&level);
+        let (first, next) = match innermost && self.is_joined() {
+            true => ("member", format!("{v} += members")),
+            false => ("0", format!("{v}++")),
         };
-        let [first, end] = match fold.clipped.contains(&fold.axes[level.last].0) {
+        let ends = match fold.clipped.contains(&fold.axes[level.last].0) {
             true => [format!("low_{v}"), format!("high_{v}")],
             false => [first.to_owned(), extent],
         };
-        self.text.line(format!(
-            "for (int64_t {v} = {first}; {v} < {end}; {next}) {{"
-        ));
+        let [low, high] = &ends;
+        for part in self.parts(
+            (fold.axes, level),
+            &[fold.value],
+            &s.ranges,
+            [low, high],
+            "",
+        ) {
+            let [low, high] = &part.ends;
+            match innermost {
+                true => self.rolled_in_part(),
+                false => self.rolled(),
+            }
+            self.text.line(format!(
+                "for (int64_t {v} = {low}; {v} < {high}; {next}) {{"
+            ));
+            let mut own = s.clone();
+            own.ranges = part.ranges;
+            self.reduced(fold, others, own, body);
+            self.text.line("}");
+        }
     }
 
     /// Partial results for neighbouring places of the innermost reduced axis, combined at the end.
-    fn lanes(&mut self, fold: &Fold, scalars: &Scalars, width: i64) {
+    fn lanes(&mut self, fold: &Fold, s: Scalars<'a>, width: i64) {
         let Some((&last, outer)) = fold.inner.split_last() else {
             return;
         };
         self.partial(fold, width);
-        outer.iter().for_each(|&level| self.reduced(fold, level));
-        for &(axis, _) in &fold.axes[last.first..last.last] {
-            self.text.line(format!("const int64_t {} = 0;", name(axis)));
-        }
-        let extent = fold.sizes[last.first..=last.last].join(" * ");
-        let known = self.extent(fold.axes, last);
-        let v = fold.axes[last.last].0;
-        self.text.line(format!(
-            "for (int64_t first = 0; first < {extent}; first += {width}) {{"
-        ));
-        let rest = format!("{extent} - first");
-        let even = known.is_some_and(|n| n % width == 0);
-        self.side_by_side(width, &rest, even, |w, count| {
-            w.add(fold, &mut scalars.clone(), v, &count);
+        self.reduced(fold, outer, s, &mut |w, s| {
+            for &(axis, _) in &fold.axes[last.first..last.last] {
+                w.text.line(format!("const int64_t {} = 0;", name(axis)));
+            }
+            let extent = fold.sizes[last.first..=last.last].join(" * ");
+            let known = w.extent(fold.axes, last);
+            let v = fold.axes[last.last].0;
+            let whole = (fold.axes, last);
+            let parts = w.parts(whole, &[fold.value], &s.ranges, ["0", &extent], "");
+            let is_cut = parts.len() > 1;
+            for part in parts {
+                let [low, high] = &part.ends;
+                w.text.line(format!(
+                    "for (int64_t first = {low}; first < {high}; first += {width}) {{"
+                ));
+                let count = if is_cut { part.count } else { known };
+                let even = count.is_some_and(|n| n % width == 0);
+                let mut own = s.clone();
+                own.ranges = part.ranges;
+                w.side_by_side(width, &format!("{high} - first"), even, |w, count| {
+                    w.add(fold, &mut own.clone(), v, &count);
+                });
+                w.text.line("}");
+            }
         });
-        self.text.line("}");
-        outer.iter().for_each(|_| self.text.line("}"));
         let mut half = width / 2;
         while half > 0 {
             let other = format!("sum[c + {half}]");
@@ -278,50 +312,54 @@ impl Writer<'_> {
     fn columns(
         &mut self,
         fold: &Fold,
-        scalars: &Scalars,
+        scalars: &Scalars<'a>,
         level: Level,
         width: i64,
         fewer: Option<i64>,
     ) {
         let (from, to) = self.level(level);
         let v = self.op.axes[level.last].0;
-        let bounds = [&from, &to].map(|bound| bound.parse::<i64>());
-        let even = matches!(bounds, [Ok(from), Ok(to)] if (to - from) % width == 0);
-        self.text
-            .line(format!("for (int64_t first = {from}; first < {to};) {{"));
-        if even {
-            self.block(fold, scalars, v, width, &width.to_string());
-        } else {
-            // Without the hint GCC 12 takes a remainder for certain where a static size has none.
+        let whole = (&self.op.axes[..], level);
+        for part in self.parts(whole, &[fold.value], &scalars.ranges, [&from, &to], "") {
+            let [from, to] = &part.ends;
+            let mut s = scalars.clone();
+            s.ranges = part.ranges;
+            let bounds = [from, to].map(|bound| bound.parse::<i64>());
+            let even = matches!(bounds, [Ok(from), Ok(to)] if (to - from) % width == 0);
             self.text
-                .line(format!("const int64_t rest = {to} - first;"));
-            self.text
-                .line(format!("if (HEDDLE_LIKELY(rest >= {width})) {{"));
-            self.block(fold, scalars, v, width, &width.to_string());
-            if let Some(fewer) = fewer {
-                self.text.line(format!("}} else if (rest >= {fewer}) {{"));
-                self.block(fold, scalars, v, fewer, &fewer.to_string());
+                .line(format!("for (int64_t first = {from}; first < {to};) {{"));
+            if even {
+                self.block(fold, &s, v, width, &width.to_string());
+            } else {
+                // Without the hint GCC 12 takes a remainder for certain where a static size has none.
+                self.text
+                    .line(format!("const int64_t rest = {to} - first;"));
+                self.text
+                    .line(format!("if (HEDDLE_LIKELY(rest >= {width})) {{"));
+                self.block(fold, &s, v, width, &width.to_string());
+                if let Some(fewer) = fewer {
+                    self.text.line(format!("}} else if (rest >= {fewer}) {{"));
+                    self.block(fold, &s, v, fewer, &fewer.to_string());
+                }
+                self.text.line("} else {");
+                self.block(fold, &s, v, fewer.unwrap_or(width), "rest");
+                self.text.line("}");
             }
-            self.text.line("} else {");
-            self.block(fold, scalars, v, fewer.unwrap_or(width), "rest");
             self.text.line("}");
         }
-        self.text.line("}");
         if self.blocks_in(level) {
             self.text.line("}");
         }
     }
 
     /// Results for `count` neighbouring points, at most `width`, from `first` on, which it advances.
-    fn block(&mut self, fold: &Fold, scalars: &Scalars, axis: Local, width: i64, count: &str) {
+    fn block(&mut self, fold: &Fold, s: &Scalars<'a>, axis: Local, width: i64, count: &str) {
         self.partial(fold, width);
-        fold.inner
-            .iter()
-            .for_each(|&level| self.reduced(fold, level));
-        // GCC 12 would take rows together, and transpose what it loads of each.
-        self.text.line("HEDDLE_IN_ORDER;");
-        self.add(fold, &mut scalars.clone(), axis, count);
-        fold.inner.iter().for_each(|_| self.text.line("}"));
+        self.reduced(fold, &fold.inner, s.clone(), &mut |w, mut s| {
+            // GCC 12 would take rows together, and transpose what it loads of each.
+            w.text.line("HEDDLE_IN_ORDER;");
+            w.add(fold, &mut s, axis, count);
+        });
         self.text
             .line(format!("for (int64_t c = 0; c < {count}; c++) {{"));
         self.text

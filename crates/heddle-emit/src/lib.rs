@@ -23,6 +23,7 @@ mod peel;
 mod prelude;
 mod program;
 mod quads;
+mod ranges;
 mod residents;
 mod resizes;
 mod scalar;

@@ -7,7 +7,8 @@ use heddle_uprogram::{Expr, ExprId};
 
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, name};
+use crate::peel::Loops;
+use crate::scalar::{Scalars, bare, name};
 
 /// Places of either axis that a copy transposes at a time: 256 or 512 bytes of each row, which stay in the L1.
 const BLOCK: i64 = 64;
@@ -27,27 +28,28 @@ struct Turned {
     dtype: DType,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// One element at each point.
     pub fn map(&mut self, store: Store, value: ExprId) {
         let roots = [value, store.offset];
         let axes = &self.op.axes;
         let levels = self.levels(axes, &self.split_axes(), &[value], &[store.offset]);
-        let early: &[ExprId] = if self.has_points() { &roots } else { &[] };
-        let mut scalars = Scalars::new(self.program, self.dialect, Site::Parameter, &roots);
+        let early = self.has_points();
+        let loops = Loops {
+            axes,
+            levels: &levels,
+        };
+        let scalars = self.scalars(&roots, &[loops]);
         if let Some(turned) = self.turned(store, value, &levels) {
             return self.turn(store, &turned, &levels, scalars);
         }
-        if self.is_peeled(&levels, value) {
-            return self.peeled(&levels, &scalars, !early.is_empty(), (store, value));
-        }
-        self.open(&levels, &mut scalars, early, &[]);
-        let value = scalars.write(self.text, value);
-        let offset = scalars.write(self.text, store.offset);
-        self.open_store();
-        self.store(store.buffer, &offset, &value);
-        self.close_store();
-        self.close(&levels);
+        self.nest(&levels, scalars, (&roots, early), &[], &mut |w, mut s| {
+            let value = s.write(w.text, value);
+            let offset = s.write(w.text, store.offset);
+            w.open_store();
+            w.store(store.buffer, &offset, &value);
+            w.close_store();
+        });
     }
 
     /// The map as one that transposes, if it is along its innermost two levels.

@@ -18,6 +18,12 @@ pub struct Level {
     pub last: usize,
 }
 
+/// A loop for each axis.
+pub fn unmerged(axes: &[(Local, ExprId)]) -> Vec<Level> {
+    let axes = 0..axes.len();
+    axes.map(|k| Level { first: k, last: k }).collect()
+}
+
 /// True if a step along the outer axis equals `extent` steps along the inner one.
 fn together(
     program: &UProgram,

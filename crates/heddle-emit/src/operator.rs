@@ -10,6 +10,7 @@ use heddle_uprogram::program::{
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::{self as target, Dialect};
+use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, bare, element, name, stored};
 use crate::text::Text;
 
@@ -115,6 +116,7 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
         dialect,
         op,
         in_chain: false,
+        around: Ranges::default(),
     };
     w.share();
     w.body();
@@ -166,6 +168,8 @@ pub struct Writer<'a> {
     pub op: &'a Operator,
     /// True inside a step of a chain, at one point of the operator.
     pub in_chain: bool,
+    /// Facts about variables of the code around it.
+    pub around: Ranges,
 }
 
 /// Names of the bounds of a unit's part of each split axis.

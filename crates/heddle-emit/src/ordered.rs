@@ -8,9 +8,10 @@ use heddle_uprogram::step::Step;
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::fold::{fold_op, neutral};
-use crate::nest::Level;
+use crate::nest::{Level, unmerged};
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, combine, computed, loaded, name};
+use crate::peel::{Inside, Loops};
+use crate::scalar::{Scalars, bare, combine, computed, loaded, name};
 
 impl<'p> Writer<'p> {
     /// Elements that are written, or combined with old ones, in order. Where the innermost parallel
@@ -24,31 +25,31 @@ impl<'p> Writer<'p> {
         store: Store,
     ) {
         let roots = [value, store.offset];
-        let (levels, mut scalars) = self.points(&roots);
+        let (levels, scalars) = self.points(&roots, axes);
         let outer = match levels.split_last() {
             Some((inner, outer)) if self.is_contiguous(inner.last, store) => outer.len(),
             _ => levels.len(),
         };
-        self.open(&levels[..outer], &mut scalars, &[], &[]);
-        self.in_order(axes);
-        if let [inner] = levels[outer..] {
-            let varying = [self.op.axes[inner.last].0];
-            scalars.hoist(self.text, &roots, &varying, &self.op.body);
-        }
-        self.open(&levels[outer..], &mut scalars, &[], &[]);
-        let value = scalars.write(self.text, value);
-        let offset = scalars.write(self.text, store.offset);
-        let value = match how {
-            None => value,
-            Some(op) => {
-                let at = format!("b{}[{}]", store.buffer.index(), bare(&offset));
-                let old = loaded(dtype, at);
-                combine(self.dialect, op, dtype, &old, &value)
-            }
-        };
-        self.store(store.buffer, &offset, &value);
-        axes.iter().for_each(|_| self.text.line("}"));
-        self.close(&levels);
+        let late = (&roots[..], false);
+        self.nest(&levels[..outer], scalars, late, &[], &mut |w, s| {
+            w.in_order(axes, s, &roots, &mut |w, s| {
+                // A place in the order exists here.
+                let rows = (&roots[..], outer < levels.len());
+                w.nest(&levels[outer..], s, rows, &[], &mut |w, mut s| {
+                    let value = s.write(w.text, value);
+                    let offset = s.write(w.text, store.offset);
+                    let value = match how {
+                        None => value,
+                        Some(op) => {
+                            let at = format!("b{}[{}]", store.buffer.index(), bare(&offset));
+                            let old = loaded(dtype, at);
+                            combine(w.dialect, op, dtype, &old, &value)
+                        }
+                    };
+                    w.store(store.buffer, &offset, &value);
+                });
+            });
+        });
     }
 
     /// A scan. Sums of 16-bit floats are kept in a wider type.
@@ -61,27 +62,28 @@ impl<'p> Writer<'p> {
         store: Store,
     ) {
         let dtype = computed(dtype);
-        let (levels, mut scalars) = self.each_point(&[value, store.offset]);
+        let roots = [value, store.offset];
+        let (levels, scalars) = self.points(&roots, &[axis]);
         let ty = (self.dialect.type_name)(dtype);
         let first = neutral(kind, dtype);
-        self.text.line(format!("{ty} sum = {first};"));
-        if self.is_joined() {
-            self.scan_by_lanes((kind, exclusive), dtype, axis, value, store, &mut scalars);
-            return self.close(&levels);
-        }
-        self.in_order(&[axis]);
-        let value = scalars.write(self.text, value);
-        let offset = scalars.write(self.text, store.offset);
-        if exclusive {
-            self.store(store.buffer, &offset, "sum");
-        }
-        let sum = combine(self.dialect, fold_op(kind), dtype, "sum", &value);
-        self.text.line(format!("sum = {};", bare(&sum)));
-        if !exclusive {
-            self.store(store.buffer, &offset, "sum");
-        }
-        self.text.line("}");
-        self.close(&levels);
+        self.nest(&levels, scalars, (&roots, false), &[], &mut |w, s| {
+            w.text.line(format!("{ty} sum = {first};"));
+            if w.is_joined() {
+                return w.scan_by_lanes((kind, exclusive), dtype, axis, value, store, s);
+            }
+            w.in_order(&[axis], s, &roots, &mut |w, mut s| {
+                let value = s.write(w.text, value);
+                let offset = s.write(w.text, store.offset);
+                if exclusive {
+                    w.store(store.buffer, &offset, "sum");
+                }
+                let sum = combine(w.dialect, fold_op(kind), dtype, "sum", &value);
+                w.text.line(format!("sum = {};", bare(&sum)));
+                if !exclusive {
+                    w.store(store.buffer, &offset, "sum");
+                }
+            });
+        });
     }
 
     /// The places of a point, on each of which a lane works: as many at a time as there are lanes. `sum` has what all places before make.
@@ -92,7 +94,7 @@ impl<'p> Writer<'p> {
         (local, size): (Local, ExprId),
         value: ExprId,
         store: Store,
-        scalars: &mut Scalars,
+        mut scalars: Scalars<'p>,
     ) {
         let (v, size) = (name(local), self.size(size));
         let (ty, first) = ((self.dialect.type_name)(dtype), neutral(kind, dtype));
@@ -155,7 +157,8 @@ impl<'p> Writer<'p> {
         let Expr::Load(from, place) = self.program.pool[source] else {
             return;
         };
-        let (levels, _) = self.each_point(&[]);
+        let (levels, mut scalars) = self.points(&[], &[]);
+        self.open(&levels, &mut scalars, &[], &[]);
         let ty = match dtype {
             DType::Bool => DType::U8.name(),
             dtype => dtype.name(),
@@ -181,29 +184,44 @@ impl<'p> Writer<'p> {
         self.dialect.lanes.is_none() && !self.in_chain && step == Some(Step::by(1))
     }
 
-    /// Opens the loops over the parallel axes, unmerged.
-    fn each_point(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
-        let (levels, mut scalars) = self.points(roots);
-        self.open(&levels, &mut scalars, &[], &[]);
-        (levels, scalars)
-    }
-
-    /// The loops over the parallel axes, unmerged.
-    fn points(&mut self, roots: &[ExprId]) -> (Vec<Level>, Scalars<'p>) {
-        let axes = 0..self.op.axes.len();
-        let levels = axes.map(|k| Level { first: k, last: k }).collect();
+    /// The loops over the parallel axes, unmerged; `axes` iterate in order within them.
+    fn points(&mut self, roots: &[ExprId], axes: &[(Local, ExprId)]) -> (Vec<Level>, Scalars<'p>) {
+        let levels = unmerged(&self.op.axes);
         self.has_points();
-        let scalars = Scalars::new(self.program, self.dialect, Site::Parameter, roots);
+        let around = Loops {
+            axes: &self.op.axes,
+            levels: &levels,
+        };
+        let inside = Loops {
+            axes,
+            levels: &unmerged(axes),
+        };
+        let scalars = self.scalars(roots, &[around, inside]);
         (levels, scalars)
     }
 
-    /// Opens the loops over axes that iterate in order.
-    fn in_order(&mut self, axes: &[(Local, ExprId)]) {
-        for &(local, size) in axes {
-            let (v, size) = (name(local), self.size(size));
+    /// Loops over axes that iterate in order, in ranges or whole, around a body.
+    fn in_order(
+        &mut self,
+        axes: &[(Local, ExprId)],
+        s: Scalars<'p>,
+        roots: &[ExprId],
+        body: Inside<'_, 'p>,
+    ) {
+        let Some((&(local, size), others)) = axes.split_first() else {
+            return body(self, s);
+        };
+        let (v, size) = (name(local), self.size(size));
+        let level = Level { first: 0, last: 0 };
+        for part in self.parts((axes, level), roots, &s.ranges, ["0", &size], "") {
+            let [low, high] = &part.ends;
             self.rolled();
             self.text
-                .line(format!("for (int64_t {v} = 0; {v} < {size}; {v}++) {{"));
+                .line(format!("for (int64_t {v} = {low}; {v} < {high}; {v}++) {{"));
+            let mut own = s.clone();
+            own.ranges = part.ranges;
+            self.in_order(others, own, roots, body);
+            self.text.line("}");
         }
     }
 }

@@ -1,293 +1,275 @@
-//! Maps whose value depends on where a point lies, such as a concatenation or a map with its padding, in ranges of their axes within
-//! which the conditions hold or do not: each has loops of its own, without tests.
+//! Loops in ranges. The value of a point may depend on where it lies, as in a concatenation, a map with its padding or windows whose
+//! places lie in phases. Its axes are cut where a condition or a quotient changes: each range has loops of its own, without tests and
+//! divisions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use heddle_ir::DType;
-use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
-use heddle_uprogram::program::{Local, Store, UProgram};
+use heddle_uprogram::program::{Local, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::scalar::{Scalars, name};
+use crate::ranges::{Limit, Ranges, turns};
+use crate::scalar::{Scalars, Site, name};
 
-/// Points from which on loops of their own are worth their text. A dynamic size counts as 64.
-const LEAST_POINTS: i64 = 1024;
+/// The most loop bodies of an operator whose text grows by them, and of any.
+const MOST_BODIES: [usize; 2] = [16, 256];
 
-/// The most loop bodies of an operator.
-const MOST_BODIES: usize = 16;
+/// The most limits that only the run knows at which an axis is cut.
+const MOST_LIMITS: usize = 2;
 
-/// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
-const DEPTH: usize = 12;
-
-/// Facts about variables in a block of code.
-#[derive(Clone, Debug, Default)]
-pub struct Ranges {
-    /// Their values, from the first up to but without the second.
-    values: HashMap<Local, [i64; 2]>,
-    /// Conditions that hold.
-    holding: HashSet<ExprId>,
+/// A part of an axis.
+pub struct Part {
+    /// The ranges within it.
+    pub ranges: Ranges,
+    /// The bounds of its loop.
+    pub ends: [String; 2],
+    /// The number of its places, if it is known.
+    pub count: Option<i64>,
 }
 
-impl Ranges {
-    fn with(&self, local: Local, range: [i64; 2]) -> Self {
-        let mut ranges = self.clone();
-        ranges.values.insert(local, range);
+/// Loops over axes: those axes, and how they are merged.
+#[derive(Clone, Copy)]
+pub struct Loops<'l> {
+    pub axes: &'l [(Local, ExprId)],
+    pub levels: &'l [Level],
+}
+
+impl Loops<'_> {
+    /// The outermost loop, and the others.
+    fn split(&self) -> Option<(Level, Self)> {
+        let (&level, levels) = self.levels.split_first()?;
+        Some((level, Self { levels, ..*self }))
+    }
+}
+
+/// Writes the body of loops.
+pub type Inside<'w, 'a> = &'w mut dyn FnMut(&mut Writer<'a>, Scalars<'a>);
+
+impl<'a> Writer<'a> {
+    /// The whole ranges of the axes of these loops.
+    pub fn ranges(&self, loops: &[Loops]) -> Ranges {
+        let mut ranges = self.around.clone();
+        for of in loops {
+            ranges.cover(self.program, of.axes, of.levels);
+        }
         ranges
     }
 
-    /// Says that a condition holds.
-    pub fn hold(&mut self, cond: ExprId) {
-        self.holding.insert(cond);
-    }
-
-    /// The truth of a condition, if it is the same for all of these values.
-    pub fn truth(&self, program: &UProgram, cond: ExprId) -> Option<bool> {
-        match self.values.is_empty() {
-            _ if self.holding.contains(&cond) => Some(true),
-            true => None,
-            false => self.truth_in(program, cond, DEPTH),
+    /// Decides if loops are cut: that takes away tests or divisions, and the text does not grow too much.
+    pub fn cut(
+        &self,
+        ranges: &mut Ranges,
+        loops: &[Loops],
+        innermost: Option<Local>,
+        roots: &[ExprId],
+    ) {
+        if self.dialect.lanes.is_some() {
+            return;
         }
+        let (mut bodies, mut nodes, whole) = (0, 0, self.nodes(roots, ranges));
+        ranges.cuts = true;
+        ranges.innermost = innermost;
+        self.count(loops, roots, ranges, &mut bodies, &mut nodes);
+        let [few, most] = MOST_BODIES;
+        ranges.cuts = bodies > 1 && (bodies <= few || bodies <= most && nodes <= 2 * whole);
     }
 
-    fn truth_in(&self, program: &UProgram, cond: ExprId, depth: usize) -> Option<bool> {
-        let depth = depth.checked_sub(1)?;
-        match program.pool[cond] {
-            Expr::Num(DType::Bool, bits) => Some(bits != 0),
-            Expr::Unary(UnaryOp::Not, DType::Bool, a) => Some(!self.truth_in(program, a, depth)?),
-            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), DType::Bool, a, b) => {
-                // The value of one that decides the other's.
-                let decides = op == BinaryOp::Or;
-                let sides = [a, b].map(|side| self.truth_in(program, side, depth));
-                match (sides[0], sides[1]) {
-                    (Some(a), _) if a == decides => Some(a),
-                    (_, Some(b)) if b == decides => Some(b),
-                    (Some(_), Some(b)) => Some(b),
-                    _ => None,
-                }
-            }
-            Expr::Compare(op, DType::I64, a, b) => {
-                let [low, high] = self.bounds(program, a, DEPTH)?;
-                let [least, most] = self.bounds(program, b, DEPTH)?;
-                match op {
-                    CompareOp::Lt => decided(high < least, low >= most),
-                    CompareOp::Le => decided(high <= least, low > most),
-                    CompareOp::Gt => decided(low > most, high <= least),
-                    CompareOp::Ge => decided(low >= most, high < least),
-                    CompareOp::Eq => decided(
-                        low == high && least == most && low == least,
-                        high < least || low > most,
-                    ),
-                    CompareOp::Ne => decided(
-                        high < least || low > most,
-                        low == high && least == most && low == least,
-                    ),
-                }
-            }
-            _ => None,
+    /// Counts the bodies of loops in ranges, and the expressions in them; stops where they are too many.
+    fn count(
+        &self,
+        loops: &[Loops],
+        roots: &[ExprId],
+        ranges: &Ranges,
+        bodies: &mut usize,
+        nodes: &mut usize,
+    ) {
+        if *bodies > MOST_BODIES[1] {
+            return;
         }
-    }
-
-    /// The least and the largest value of an integer, as far as sums and multiples say.
-    fn bounds(&self, program: &UProgram, id: ExprId, depth: usize) -> Option<[i64; 2]> {
-        let depth = depth.checked_sub(1)?;
-        match program.pool[id] {
-            Expr::Num(DType::I64, bits) => Some([bits as i64; 2]),
-            Expr::Local(local) => self.values.get(&local).map(|[from, to]| [*from, to - 1]),
-            Expr::Binary(op, DType::I64, a, b) => {
-                let (a, b) = (
-                    self.bounds(program, a, depth)?,
-                    self.bounds(program, b, depth)?,
-                );
-                match op {
-                    BinaryOp::Add => Some([a[0].checked_add(b[0])?, a[1].checked_add(b[1])?]),
-                    BinaryOp::Sub => Some([a[0].checked_sub(b[1])?, a[1].checked_sub(b[0])?]),
-                    BinaryOp::Mul if b[0] == b[1] && b[0] >= 0 => {
-                        Some([a[0].checked_mul(b[0])?, a[1].checked_mul(b[0])?])
-                    }
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-}
-
-fn decided(holds: bool, fails: bool) -> Option<bool> {
-    match (holds, fails) {
-        (true, _) => Some(true),
-        (_, true) => Some(false),
-        _ => None,
-    }
-}
-
-/// An integer as `factor * local + rest`.
-fn linear(program: &UProgram, id: ExprId, local: Local, depth: usize) -> Option<(i64, i64)> {
-    let depth = depth.checked_sub(1)?;
-    match program.pool[id] {
-        Expr::Num(DType::I64, bits) => Some((0, bits as i64)),
-        Expr::Local(other) => (other == local).then_some((1, 0)),
-        Expr::Binary(op, DType::I64, a, b) => {
-            let a = linear(program, a, local, depth)?;
-            let b = linear(program, b, local, depth)?;
-            match op {
-                BinaryOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
-                BinaryOp::Sub => Some((a.0.checked_sub(b.0)?, a.1.checked_sub(b.1)?)),
-                BinaryOp::Mul if b.0 == 0 => Some((a.0.checked_mul(b.1)?, a.1.checked_mul(b.1)?)),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-/// The values of a variable at which a comparison begins or ceases to hold.
-fn turns(program: &UProgram, cond: ExprId, local: Local) -> Vec<i64> {
-    let Expr::Compare(op, DType::I64, a, b) = program.pool[cond] else {
-        return vec![];
-    };
-    let sides = [a, b].map(|side| linear(program, side, local, DEPTH));
-    let [Some(a), Some(b)] = sides else {
-        return vec![];
-    };
-    let difference = (|| Some((a.0.checked_sub(b.0)?, b.1.checked_sub(a.1)?)))();
-    // factor * local, compared with `rest`.
-    let Some((factor, rest)) = difference.filter(|d| d.0 != 0 && d.1 != i64::MIN) else {
-        return vec![];
-    };
-    let (factor, rest, op) = match factor > 0 {
-        true => (factor, rest, op),
-        false if factor == i64::MIN => return vec![],
-        false => (-factor, -rest, mirrored(op)),
-    };
-    let (below, exact) = (rest.div_euclid(factor), rest.rem_euclid(factor) == 0);
-    // The first value that is not less, and the first that is larger.
-    let first = if exact {
-        below
-    } else {
-        below.saturating_add(1)
-    };
-    let above = below.saturating_add(1);
-    match op {
-        CompareOp::Lt | CompareOp::Ge => vec![first],
-        CompareOp::Le | CompareOp::Gt => vec![above],
-        CompareOp::Eq | CompareOp::Ne if exact => vec![first, above],
-        CompareOp::Eq | CompareOp::Ne => vec![],
-    }
-}
-
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        op => op,
-    }
-}
-
-impl Writer<'_> {
-    /// True if a map is written in ranges of its axes.
-    pub fn is_peeled(&self, levels: &[Level], value: ExprId) -> bool {
-        let sizes = self.op.axes.iter().map(|a| self.program.pool.as_int(a.1));
-        let points = sizes.fold(1i64, |n, size| n.saturating_mul(size.unwrap_or(64)));
-        let is_plain = !self.in_chain && self.dialect.lanes.is_none();
-        is_plain
-            && points >= LEAST_POINTS
-            && (2..=MOST_BODIES).contains(&self.bodies(levels, value, &Ranges::default()))
-    }
-
-    /// The bodies of these levels' loops.
-    fn bodies(&self, levels: &[Level], value: ExprId, ranges: &Ranges) -> usize {
-        let Some((&level, inner)) = levels.split_first() else {
-            return 1;
+        let Some((of, others)) = loops.split_first() else {
+            *bodies += 1;
+            *nodes += self.nodes(roots, ranges);
+            return;
         };
-        let parts = self.parts(level, value, ranges);
-        let of = |part: &Option<_>| self.bodies(inner, value, &self.within(level, *part, ranges));
-        parts.iter().map(of).sum()
+        let Some((level, inner)) = of.split() else {
+            return self.count(others, roots, ranges, bodies, nodes);
+        };
+        let inside = [&[inner], others].concat();
+        for part in self.parts((of.axes, level), roots, ranges, ["0", "0"], "") {
+            self.count(&inside, roots, &part.ranges, bodies, nodes);
+        }
     }
 
-    /// The ranges within a part of a level.
-    fn within(&self, level: Level, part: Option<[i64; 2]>, ranges: &Ranges) -> Ranges {
-        part.map_or(ranges.clone(), |part| {
-            ranges.with(self.op.axes[level.last].0, part)
-        })
+    /// The number of expressions that are evaluated in ranges.
+    fn nodes(&self, roots: &[ExprId], ranges: &Ranges) -> usize {
+        self.evaluated(roots, ranges).len()
     }
 
-    /// The ranges of a level; `None` for one whose size is not known.
-    fn parts(&self, level: Level, value: ExprId, ranges: &Ranges) -> Vec<Option<[i64; 2]>> {
-        let (local, size) = self.op.axes[level.last];
+    /// The expressions that are evaluated in ranges.
+    fn evaluated(&self, roots: &[ExprId], ranges: &Ranges) -> HashSet<ExprId> {
+        let mut open = roots.to_vec();
+        let mut seen = HashSet::new();
+        while let Some(id) = open.pop() {
+            let expr = self.program.pool[id];
+            match expr {
+                Expr::Select(_, cond, a, b) => match ranges.truth(self.program, cond) {
+                    Some(holds) => open.push(if holds { a } else { b }),
+                    None if seen.insert(id) => open.extend([cond, a, b]),
+                    None => {}
+                },
+                _ if seen.insert(id) => open.extend(expr.operands()),
+                _ => {}
+            }
+        }
+        seen
+    }
+
+    /// The parts of a level, whose loop goes from one bound to the other one and counts its places from `base` on.
+    pub fn parts(
+        &self,
+        (axes, level): (&[(Local, ExprId)], Level),
+        roots: &[ExprId],
+        ranges: &Ranges,
+        [from, to]: [&str; 2],
+        base: &str,
+    ) -> Vec<Part> {
+        let (axis, size) = axes[level.last];
+        let is_split = axes == self.op.axes.as_slice() && self.blocks_in(level);
+        if !ranges.cuts || level.first != level.last || is_split {
+            return vec![Part {
+                ranges: ranges.within(axis, None),
+                ends: [from, to].map(str::to_owned),
+                count: None,
+            }];
+        }
         let size = self.program.pool.as_int(size).filter(|size| *size > 0);
-        let Some(size) = size.filter(|_| level.first == level.last) else {
-            return vec![None];
-        };
-        let whole = ranges.with(local, [0, size]);
-        let mut ends = vec![0, size];
-        if !self.blocks_in(level) {
-            let mut open = vec![value];
-            let mut seen = HashSet::new();
-            while let Some(id) = open.pop() {
-                if !seen.insert(id) {
-                    continue;
-                }
-                let expr = self.program.pool[id];
-                if let Expr::Select(_, cond, a, b) = expr
-                    && let Some(holds) = whole.truth(self.program, cond)
-                {
-                    open.push(if holds { a } else { b });
-                    continue;
-                }
-                ends.extend(turns(self.program, id, local));
-                open.extend(expr.operands());
+        let mut parts = vec![];
+        for [low, high] in self.numbered(axis, size, roots, ranges) {
+            let is_whole = from == "0" && base.is_empty();
+            let first = match low {
+                Some(low) if is_whole => low.to_string(),
+                Some(low) => format!("({from} > {low}{base} ? {from} : {low}{base})"),
+                None => from.to_owned(),
+            };
+            let end = match high {
+                Some(high) if is_whole => high.to_string(),
+                Some(high) => format!("({to} < {high}{base} ? {to} : {high}{base})"),
+                None => to.to_owned(),
+            };
+            let range = size.map(|size| [low.unwrap_or(0), high.unwrap_or(size)]);
+            let count = range.filter(|_| is_whole).map(|[low, high]| high - low);
+            let part = Part {
+                ranges: ranges.within(axis, range),
+                ends: [first, end],
+                count,
+            };
+            let limits = self.limits(axis, roots, &part.ranges);
+            // More would make too many loops of which most are empty.
+            match limits.len() <= MOST_LIMITS {
+                true => cut_at(self.program, part, axis, &limits, base, &mut parts),
+                false => parts.push(part),
             }
         }
-        ends.retain(|end| (0..=size).contains(end));
-        ends.sort_unstable();
-        ends.dedup();
-        ends.windows(2)
-            .map(|pair| Some([pair[0], pair[1]]))
-            .collect()
+        parts
     }
 
-    /// The map's loops, in ranges. With `early` parts that do not vary are computed before a loop.
-    pub fn peeled(&mut self, levels: &[Level], s: &Scalars, early: bool, of: (Store, ExprId)) {
-        let (store, value) = of;
-        let mut s = s.clone();
-        let Some((&level, inner)) = levels.split_first() else {
-            let value = s.write(self.text, value);
-            let offset = s.write(self.text, store.offset);
-            return self.store(store.buffer, &offset, &value);
+    /// The ranges of an axis of a known size in which no condition and no quotient changes; the ends of the axis are `None`.
+    fn numbered(
+        &self,
+        axis: Local,
+        size: Option<i64>,
+        roots: &[ExprId],
+        ranges: &Ranges,
+    ) -> Vec<[Option<i64>; 2]> {
+        let mut ends = vec![];
+        if let Some(size) = size {
+            for id in self.evaluated(roots, ranges) {
+                ends.extend(turns(self.program, id, axis, ranges));
+            }
+            ends.retain(|end| (1..size).contains(end));
+            ends.sort_unstable();
+            ends.dedup();
+            // Too many to count their bodies.
+            if ends.len() >= MOST_BODIES[1] {
+                ends.clear();
+            }
+        }
+        let lows = [None].into_iter().chain(ends.iter().copied().map(Some));
+        let highs = ends.iter().copied().map(Some).chain([None]);
+        lows.zip(highs).map(|(low, high)| [low, high]).collect()
+    }
+
+    /// The limits at which conditions change that ranges of numbers leave open.
+    fn limits(&self, axis: Local, roots: &[ExprId], ranges: &Ranges) -> Vec<Limit> {
+        let all = self.evaluated(roots, ranges).into_iter();
+        let mut limits: Vec<_> = all
+            .filter_map(|id| ranges.limit(self.program, id, axis))
+            .collect();
+        limits.sort_unstable();
+        limits.dedup();
+        limits
+    }
+
+    /// For code that evaluates these expressions at each point of loops.
+    pub fn scalars(&self, roots: &[ExprId], loops: &[Loops]) -> Scalars<'a> {
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, roots);
+        s.ranges = self.ranges(loops);
+        let mut inner = loops.iter().rev();
+        let innermost = inner.find_map(|of| Some(of.axes[of.levels.last()?.last].0));
+        self.cut(&mut s.ranges, loops, innermost, roots);
+        s
+    }
+
+    /// Loops over parallel axes around a body, in ranges or whole. Parts of `roots` that are invariant in a loop and in `inner` axes are
+    /// computed before it if `early` says that a point exists.
+    pub fn nest(
+        &mut self,
+        levels: &[Level],
+        mut s: Scalars<'a>,
+        (roots, early): (&[ExprId], bool),
+        inner: &[Local],
+        body: Inside<'_, 'a>,
+    ) {
+        if s.ranges.cuts {
+            return self.in_ranges(levels, s, (roots, early), inner, body);
+        }
+        self.open(levels, &mut s, if early { roots } else { &[] }, inner);
+        body(self, s);
+        self.close(levels);
+    }
+
+    fn in_ranges(
+        &mut self,
+        levels: &[Level],
+        mut s: Scalars<'a>,
+        (roots, early): (&[ExprId], bool),
+        inner: &[Local],
+        body: Inside<'_, 'a>,
+    ) {
+        let Some((&level, others)) = levels.split_first() else {
+            return body(self, s);
         };
         let axes = levels.iter().flat_map(|level| level.first..=level.last);
-        let varying: Vec<_> = axes.map(|axis| self.op.axes[axis].0).collect();
+        let own = axes.map(|axis| self.op.axes[axis].0);
+        let varying: Vec<_> = own.chain(inner.iter().copied()).collect();
         if early {
-            s.hoist(self.text, &[value, store.offset], &varying, &self.op.body);
+            s.hoist(self.text, roots, &varying, &self.op.body);
         }
-        let parts = self.parts(level, value, &s.ranges);
         let (from, to) = self.level(level);
         let v = name(self.op.axes[level.last].0);
-        let (last, is_whole) = (parts.len() - 1, from == "0");
-        for (k, part) in parts.into_iter().enumerate() {
-            let low = match part {
-                Some([low, _]) if k > 0 && is_whole => low.to_string(),
-                Some([low, _]) if k > 0 => format!("({from} > {low} ? {from} : {low})"),
-                _ => from.clone(),
-            };
-            let high = match part {
-                Some([_, high]) if k < last && is_whole => high.to_string(),
-                Some([_, high]) if k < last => format!("({to} < {high} ? {to} : {high})"),
-                _ => to.clone(),
-            };
+        let axes = &self.op.axes;
+        for part in self.parts((axes, level), roots, &s.ranges, [&from, &to], "") {
+            let [low, high] = &part.ends;
             self.rolled();
             self.text
                 .line(format!("for (int64_t {v} = {low}; {v} < {high}; {v}++) {{"));
-            if self.polls(inner) {
+            if self.polls(others) {
                 self.poll();
             }
             let mut own = s.clone();
-            own.ranges = self.within(level, part, &s.ranges);
-            self.peeled(inner, &own, early, of);
+            own.ranges = part.ranges;
+            self.in_ranges(others, own, (roots, early), inner, body);
             self.text.line("}");
         }
         if self.blocks_in(level) {
@@ -297,12 +279,46 @@ impl Writer<'_> {
 
     /// True before the loops of these levels if a check for cancellation is negligible beside them, and outside of them there is none.
     fn polls(&self, inner: &[Level]) -> bool {
-        let points = |levels: &[Level]| {
-            let axes = levels.iter().flat_map(|level| level.first..=level.last);
-            let sizes = axes.map(|axis| self.program.pool.as_int(self.op.axes[axis].1));
+        let product = |axes: &[(Local, ExprId)]| {
+            let sizes = axes.iter().map(|axis| self.program.pool.as_int(axis.1));
             sizes.fold(1i64, |n, size| n.saturating_mul(size.unwrap_or(64).max(1)))
         };
+        let points = |levels: &[Level]| {
+            let axes = levels
+                .iter()
+                .map(|level| product(&self.op.axes[level.first..=level.last]));
+            axes.fold(product(self.op.body.axes()), i64::saturating_mul)
+        };
         let many = |levels: &[Level]| points(levels) >= 512;
-        many(inner) && !inner.split_first().is_some_and(|(_, rest)| many(rest))
+        !self.in_chain && many(inner) && !inner.split_first().is_some_and(|(_, rest)| many(rest))
+    }
+}
+
+/// Cuts a part at limits.
+fn cut_at(
+    program: &UProgram,
+    part: Part,
+    axis: Local,
+    limits: &[Limit],
+    base: &str,
+    parts: &mut Vec<Part>,
+) {
+    let Some((limit, others)) = limits.split_first() else {
+        return parts.push(part);
+    };
+    let [from, to] = &part.ends;
+    let end = format!("({to} < {limit}{base} ? {to} : {limit}{base})");
+    let first = match from == "0" && base.is_empty() && limit.is_natural(program) {
+        true => limit.to_string(),
+        false => format!("({from} > {limit}{base} ? {from} : {limit}{base})"),
+    };
+    let ends = [[from.clone(), end], [first, to.clone()]];
+    for (ends, is_below) in ends.into_iter().zip([true, false]) {
+        let side = Part {
+            ranges: part.ranges.on_side(axis, limit, is_below),
+            ends,
+            count: None,
+        };
+        cut_at(program, side, axis, others, base, parts);
     }
 }

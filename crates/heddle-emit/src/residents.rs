@@ -9,6 +9,7 @@ use heddle_uprogram::{ExprId, UProgram};
 use crate::dialect::Dialect;
 use crate::operator::{BOUNDS, Function, Parameter, Writer as OperatorWriter};
 use crate::program::Writer;
+use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, element, name};
 use crate::text::Text;
 
@@ -53,6 +54,7 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
         dialect,
         op: &apart,
         in_chain: false,
+        around: Ranges::default(),
     };
     w.share();
     let [from, to] = BOUNDS[0];

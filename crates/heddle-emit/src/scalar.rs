@@ -12,7 +12,7 @@ use heddle_uprogram::program::{Body, Buffer, BufferKind, Local, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
 use crate::dialect::Dialect;
-use crate::peel::Ranges;
+use crate::ranges::Ranges;
 use crate::text::Text;
 
 /// The error site of a block of code.
@@ -86,6 +86,18 @@ impl<'p> Scalars<'p> {
             Expr::Compare(..) | Expr::Binary(_, DType::Bool, ..) => {
                 if let Some(holds) = self.ranges.truth(self.program, id) {
                     return u8::from(holds).to_string();
+                }
+            }
+            Expr::Binary(op @ (BinaryOp::Div | BinaryOp::Mod), DType::I64, a, by) => {
+                if let Some(quotient) = self.ranges.quotient(self.program, a, by) {
+                    return match (op, quotient) {
+                        (BinaryOp::Div, quotient) => number(DType::I64, quotient as u64),
+                        (_, 0) => self.write(text, a),
+                        (_, quotient) => {
+                            let (a, by) = (self.write(text, a), self.write(text, by));
+                            format!("({a} - {quotient} * {by})")
+                        }
+                    };
                 }
             }
             _ => {}
@@ -171,6 +183,17 @@ impl<'p> Scalars<'p> {
                 let a = self.write(text, a);
                 unary(self.dialect, op, dtype, &a)
             }
+            Expr::Binary(BinaryOp::And | BinaryOp::Or, DType::Bool, a, b)
+                if self.ranges.truth(self.program, a).is_some() =>
+            {
+                // What is decided does not decide the whole.
+                self.write(text, b)
+            }
+            Expr::Binary(BinaryOp::And | BinaryOp::Or, DType::Bool, a, b)
+                if self.ranges.truth(self.program, b).is_some() =>
+            {
+                self.write(text, a)
+            }
             Expr::Binary(op, dtype, a, b) => {
                 let (a, b) = (self.write(text, a), self.write(text, b));
                 binary(self.dialect, op, dtype, &a, &b)
@@ -206,6 +229,9 @@ impl<'p> Scalars<'p> {
                 };
                 let (name, saturate) = (narrow.to.name(), narrow.saturate as u8);
                 format!("heddle_narrow_{name}({}, {saturate}, {round})", bare(&a))
+            }
+            Expr::Index(i, size) if self.ranges.is_inside(self.program, i, size) => {
+                self.write(text, i)
             }
             Expr::Index(i, size) => {
                 let (i, size) = (self.write(text, i), self.write(text, size));
@@ -281,8 +307,19 @@ impl Parts<'_> {
                 Some(holds) => vec![if holds { a } else { b }],
                 None => vec![cond, a, b],
             },
-            Expr::Binary(_, DType::Bool, ..) if self.ranges.truth(self.program, id).is_some() => {
+            Expr::Compare(..) | Expr::Binary(_, DType::Bool, ..)
+                if self.ranges.truth(self.program, id).is_some() =>
+            {
                 vec![]
+            }
+            Expr::Binary(op @ (BinaryOp::Div | BinaryOp::Mod), DType::I64, a, by)
+                if self.ranges.quotient(self.program, a, by).is_some() =>
+            {
+                if op == BinaryOp::Div {
+                    vec![]
+                } else {
+                    vec![a]
+                }
             }
             expr => expr.operands().collect(),
         }
@@ -296,6 +333,11 @@ impl Parts<'_> {
         let own = match expr {
             Expr::Num(..) => Kind::Cheap,
             Expr::Binary(_, DType::Bool, ..) if self.ranges.truth(self.program, id).is_some() => {
+                Kind::Cheap
+            }
+            Expr::Binary(BinaryOp::Div | BinaryOp::Mod, DType::I64, a, by)
+                if self.ranges.quotient(self.program, a, by).is_some() =>
+            {
                 Kind::Cheap
             }
             Expr::Local(local) if self.varying.contains(&local) => Kind::Varies,

@@ -183,27 +183,33 @@ impl Writer<'_> {
         let mut s = self.epilogue(c);
         let roots = [c.finish, c.store.offset];
         s.hoist(self.text, &roots, &[c.columns, rows, c.sum], &self.op.body);
-        self.text.line("for (int64_t c = low; c < high; c++) {");
-        self.text
-            .line(format!("const int64_t {} = start + c;", name(c.columns)));
-        // Along a line offsets take steps from those of its first place.
-        s.hoist(self.text, &roots, &[rows, c.sum], &self.op.body);
-        for &(offset, step) in offsets.iter().filter(|(_, step)| *step != 0) {
-            let first = s.bind(self.text, offset);
-            s.know(
-                offset,
-                match step {
-                    1 => format!("({first} + i)"),
-                    step => format!("({first} + i * {step})"),
-                },
-            );
+        for (ranges, [low, high]) in self.columns_in_ranges(c, &s.ranges, ["low", "high"]) {
+            let mut s = s.clone();
+            s.ranges = ranges;
+            self.text
+                .line(format!("for (int64_t c = {low}; c < {high}; c++) {{"));
+            self.text
+                .line(format!("const int64_t {} = start + c;", name(c.columns)));
+            // Along a line offsets take steps from those of its first place.
+            s.hoist(self.text, &roots, &[rows, c.sum], &self.op.body);
+            for &(offset, step) in offsets.iter().filter(|(_, step)| *step != 0) {
+                let first = s.bind(self.text, offset);
+                s.know(
+                    offset,
+                    match step {
+                        1 => format!("({first} + i)"),
+                        step => format!("({first} + i * {step})"),
+                    },
+                );
+            }
+            self.text.line("for (int64_t i = 0; i < line; i++) {");
+            self.text.line(format!(
+                "const {ty} {} = turned[c * {MOST_TILES} + i];",
+                name(c.sum)
+            ));
+            self.store_finished(c, s);
+            (0..2).for_each(|_| self.text.line("}"));
         }
-        self.text.line("for (int64_t i = 0; i < line; i++) {");
-        self.text.line(format!(
-            "const {ty} {} = turned[c * {MOST_TILES} + i];",
-            name(c.sum)
-        ));
-        self.store_finished(c, s);
-        (0..4).for_each(|_| self.text.line("}"));
+        (0..2).for_each(|_| self.text.line("}"));
     }
 }

@@ -1,17 +1,25 @@
-//! Maps whose value depends on where a point lies go in ranges of their axes, in loops without tests.
+//! Operators whose values depend on where a point lies go in ranges of their axes, in loops without tests and divisions.
 
 use crate::harness::{Case, drawn_with};
 use heddle_runtime::BuildOptions;
 
-/// A program gives what the interpreter gives, and has lines that choose values, or none.
+/// A program gives what the interpreter gives, and has lines that choose values or divide, or none.
 fn check(text: &str, chooses: bool) {
     let (module, inputs) = drawn_with("ranges", text, &|_| 3, 1);
     let case = Case::new("ranges", module, &inputs).unwrap_or_else(|e| panic!("{text}: {e}"));
     let own = case.own_text();
-    let mut lines = own.lines().map(str::trim_start);
     // Bounds of loops are chosen, too.
-    let found = lines.find(|line| line.contains(" ? ") && !line.starts_with("for ("));
-    assert_eq!(found.is_some(), chooses, "{text}\n{own}");
+    let is_bound = |line: &str| line.starts_with("for (") || line.starts_with("const int64_t ");
+    let is_found = |line: &str| {
+        line.contains("heddle_div_i64(")
+            || line.contains("heddle_mod_i64(")
+            || line.contains(" ? ") && !is_bound(line)
+    };
+    let lines = own
+        .lines()
+        .skip_while(|line| !line.starts_with("HEDDLE_OUTLINE void op"));
+    let found = lines.map(str::trim_start).any(is_found);
+    assert_eq!(found, chooses, "{text}\n{own}");
     case.check("ranges", &BuildOptions::default(), &[1, 2, 5]);
 }
 
@@ -68,21 +76,127 @@ fn borders() {
     }
 }
 
-/// Few points, or a choice by data, keep their tests.
+/// Few points, and more parts than a map that grows by them may have.
+#[test]
+fn many_parts() {
+    let names: Vec<_> = (0..40).map(|k| format!("%x{k}")).collect();
+    let parameters = names.iter().map(|x| format!("{x}: f32[3,1]"));
+    check(
+        &format!(
+            "fn @main({}) -> (%y: f32[3,?]) {{
+               return concat({}, axis=1)
+             }}",
+            parameters.collect::<Vec<_>>().join(", "),
+            names.join(", ")
+        ),
+        false,
+    );
+}
+
+/// A reduction along the axis that has parts, along another one, and of few places.
+#[test]
+fn reductions() {
+    for (axes, result, shapes) in [
+        ("[1]", "?,?", ["5,37,3", "5,1,3", "5,19,3"]),
+        ("[2]", "?,?", ["5,7,31", "5,1,31", "5,2,31"]),
+        ("[0,2]", "?", ["3,9,2", "3,6,2", "3,1,2"]),
+        ("[0,1]", "?", ["2,3,64", "2,1,64", "2,5,64"]),
+    ] {
+        let [a, b, c] = shapes;
+        for kind in ["sum", "max"] {
+            check(
+                &format!(
+                    "fn @main(%a: f32[{a}], %b: f32[{b}], %c: f32[{c}]) -> (%y: f32[{result}]) {{
+                       %x = concat(%a, mul(%b, 2.0), tanh(%c), axis=1)
+                       return reduce(%x, kind={kind}, axes={axes}, keep=false)
+                     }}"
+                ),
+                false,
+            );
+        }
+    }
+}
+
+/// Windows that lie apart read a map in phases: a quotient and a remainder by the phase of a tap.
+#[test]
+fn phases() {
+    for (size, taps, stride) in [(13, 3, 2), (11, 5, 2), (10, 4, 3), (7, 7, 2)] {
+        check(
+            &format!(
+                "fn @main(%x: f32[1,3,{size},{size}]) -> (%y: f32[1,3,?,?]) {{
+                   return window(%x, [0, 0, 0, 0], kind=max, window=[{taps},{taps}], strides=[{stride},{stride}], dilations=[1,1])
+                 }}"
+            ),
+            false,
+        );
+    }
+}
+
+/// What follows a product chooses by the column.
+#[test]
+fn columns_of_products() {
+    for (rows, parts) in [(1, [16, 33]), (9, [5, 3]), (40, [1, 96])] {
+        let [a, b] = parts;
+        let all = a + b;
+        check(
+            &format!(
+                "fn @main(%x: f32[{rows},24], %w: f32[24,{all}], %a: f32[{rows},{a}], %b: f32[{rows},{b}]) -> (%y: f32[{rows},{all}]) {{
+                   return tanh(add(dot(%x, %w), concat(%a, mul(%b, 0.5), axis=1)))
+                 }}"
+            ),
+            false,
+        );
+    }
+}
+
+/// Elements that are written in order, and running sums.
+#[test]
+fn operators_in_order() {
+    check(
+        "fn @main(%x: f32[3,5], %y: f32[3,7]) -> (%z: f32[3,12]) {
+           return cumulative(concat(%x, mul(%y, 2.0), axis=1), kind=sum, axis=1, exclusive=false, reverse=false)
+         }",
+        false,
+    );
+    check(
+        "fn @main(%x: f32[7,3], %at: i64[11,3], %u: f32[6,3], %v: f32[5,3]) -> (%z: f32[7,3]) {
+           return scatter_elements(%x, min(%at, 6), concat(%u, mul(%v, 2.0), axis=0), axis=0, reduce=add)
+         }",
+        false,
+    );
+}
+
+/// A choice by data keeps its test.
 #[test]
 fn other_maps_are_as_they_were() {
-    check(
-        "fn @main(%a: f32[3,4], %b: f32[3,5]) -> (%y: f32[3,9]) {
-           %y = add(concat(%a, %b, axis=1), 1.0)
-           return %y
-         }",
-        true,
-    );
     check(
         "fn @main(%a: f32[64,64], %b: f32[64,64]) -> (%y: f32[64,64]) {
            %y = select(lt(%a, %b), mul(%a, 2.0), tanh(%b))
            return %y
          }",
         true,
+    );
+}
+
+/// Sizes that the run knows, at which parts end, and places compared with each other.
+#[test]
+fn ends_that_the_run_knows() {
+    check(
+        "fn @main(%a: f32[n,5], %b: f32[m,5]) -> (%y: f32[?,5], %z: f32[5]) {
+           %y = concat(%a, mul(%b, 2.0), axis=0)
+           %z = reduce(concat(%b, %a, axis=0), kind=max, axes=[0], keep=false)
+           return %y, %z
+         }",
+        false,
+    );
+    check(
+        "fn @main(%x: f32[9,9], %k: f32[n,n]) -> (%y: f32[9,9], %z: f32[n,n]) {
+           %i = range(0, 9, 1)
+           %y = select(le(reshape(%i, [1,9]), reshape(%i, [9,1])), %x, -1.0)
+           %j = range(0, gather(shape(%k), 0, axis=0), 1)
+           %z = select(gt(reshape(%j, [1,-1]), reshape(%j, [-1,1])), tanh(%k), 0.5)
+           return %y, %z
+         }",
+        false,
     );
 }

@@ -1,0 +1,531 @@
+//! Ranges of variables, and the values at which conditions and quotients change.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use heddle_ir::DType;
+use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
+use heddle_uprogram::program::{Local, LocalKind, UProgram};
+use heddle_uprogram::{Expr, ExprId};
+
+use crate::nest::Level;
+use crate::scalar::name;
+
+/// The most values of a quotient for which an axis is cut where it changes.
+const MOST_QUOTIENTS: i64 = 4;
+
+/// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
+const DEPTH: usize = 12;
+
+/// Facts about variables in a block of code.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    /// Their values, from the first up to but without the second.
+    values: HashMap<Local, [i64; 2]>,
+    /// Conditions that hold.
+    holding: HashSet<ExprId>,
+    /// Values that only the run knows, and if a variable is below them.
+    sides: Vec<(Local, Limit, bool)>,
+    /// The axes of loops around this block.
+    open: HashSet<Local>,
+    /// True if axes are cut where conditions change.
+    pub cuts: bool,
+    /// The axis of the innermost loop: quotients that are the same in it need no cuts.
+    pub innermost: Option<Local>,
+}
+
+impl Ranges {
+    /// The same within a loop over an axis, in a range of it if there is one.
+    pub fn within(&self, axis: Local, range: Option<[i64; 2]>) -> Self {
+        let mut ranges = self.clone();
+        ranges.open.insert(axis);
+        if let Some(range) = range {
+            ranges.values.insert(axis, range);
+        }
+        ranges
+    }
+
+    /// The same where a variable is below a limit, or not.
+    pub fn on_side(&self, local: Local, limit: &Limit, is_below: bool) -> Self {
+        let mut ranges = self.clone();
+        ranges.sides.push((local, limit.clone(), is_below));
+        ranges
+    }
+
+    /// Adds the whole ranges of axes whose loops are merged as these levels say.
+    pub fn cover(&mut self, program: &UProgram, axes: &[(Local, ExprId)], levels: &[Level]) {
+        for level in levels {
+            let of = &axes[level.first..=level.last];
+            let sizes = of.iter().map(|axis| program.pool.as_int(axis.1));
+            let all = sizes.fold(1i64, |n, size| n.saturating_mul(size.unwrap_or(i64::MAX)));
+            for &(outer, _) in &of[..of.len() - 1] {
+                self.values.insert(outer, [0, 1]);
+            }
+            // A loop without iterations has no values; its body needs some.
+            let (last, size) = of[of.len() - 1];
+            self.values.insert(last, [0, all.max(1)]);
+            let sum = Sum::of(program, size, DEPTH).filter(|sum| !sum.terms.is_empty());
+            if let Some(size) = sum.filter(|_| of.len() == 1) {
+                self.sides.push((last, size.limit(), true));
+            }
+        }
+    }
+
+    /// Says that a condition holds.
+    pub fn hold(&mut self, cond: ExprId) {
+        self.holding.insert(cond);
+    }
+
+    /// The truth of a condition, if it is the same for all of these values.
+    pub fn truth(&self, program: &UProgram, cond: ExprId) -> Option<bool> {
+        match self.values.is_empty() {
+            _ if self.holding.contains(&cond) => Some(true),
+            true => None,
+            false => self.truth_in(program, cond, DEPTH),
+        }
+    }
+
+    fn truth_in(&self, program: &UProgram, cond: ExprId, depth: usize) -> Option<bool> {
+        let depth = depth.checked_sub(1)?;
+        match program.pool[cond] {
+            Expr::Num(DType::Bool, bits) => Some(bits != 0),
+            Expr::Unary(UnaryOp::Not, DType::Bool, a) => Some(!self.truth_in(program, a, depth)?),
+            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), DType::Bool, a, b) => {
+                // The value of one that decides the other's.
+                let decides = op == BinaryOp::Or;
+                let sides = [a, b].map(|side| self.truth_in(program, side, depth));
+                match (sides[0], sides[1]) {
+                    (Some(a), _) if a == decides => Some(a),
+                    (_, Some(b)) if b == decides => Some(b),
+                    (Some(_), Some(b)) => Some(b),
+                    _ => None,
+                }
+            }
+            Expr::Compare(op, DType::I64, a, b) => {
+                if let Some(holds) = self.side(program, cond) {
+                    return Some(holds);
+                }
+                let [low, high] = self.bounds(program, a, DEPTH)?;
+                let [least, most] = self.bounds(program, b, DEPTH)?;
+                match op {
+                    CompareOp::Lt => decided(high < least, low >= most),
+                    CompareOp::Le => decided(high <= least, low > most),
+                    CompareOp::Gt => decided(low > most, high <= least),
+                    CompareOp::Ge => decided(low >= most, high < least),
+                    CompareOp::Eq => decided(
+                        low == high && least == most && low == least,
+                        high < least || low > most,
+                    ),
+                    CompareOp::Ne => decided(
+                        high < least || low > most,
+                        low == high && least == most && low == least,
+                    ),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The truth of a comparison with a limit, if that of a variable's values is known.
+    fn side(&self, program: &UProgram, cond: ExprId) -> Option<bool> {
+        self.sides
+            .iter()
+            .rev()
+            .find_map(|(local, known, is_below)| {
+                let (limit, holds_below) = Limit::of(program, cond, *local)?;
+                let further = limit.beyond(known)?;
+                let decides = if *is_below {
+                    further >= 0
+                } else {
+                    further <= 0
+                };
+                decides.then_some(*is_below == holds_below)
+            })
+    }
+
+    /// The limits of an axis at which a condition begins or ceases to hold, and which are known before a loop over it.
+    pub fn limit(&self, program: &UProgram, cond: ExprId, axis: Local) -> Option<Limit> {
+        if self.truth(program, cond).is_some() {
+            return None;
+        }
+        let (limit, _) = Limit::of(program, cond, axis)?;
+        let is_known = |local: &Local| {
+            program.locals[*local].kind != LocalKind::Axis || self.open.contains(local)
+        };
+        limit
+            .0
+            .terms
+            .iter()
+            .all(|(local, _)| is_known(local))
+            .then_some(limit)
+    }
+
+    /// True if an index is provably in an axis of this size.
+    pub fn is_inside(&self, program: &UProgram, index: ExprId, size: ExprId) -> bool {
+        let bounds = |id| self.bounds(program, id, DEPTH);
+        let is_below = |[low, high]: [i64; 2], [least, _]: [i64; 2]| low >= 0 && high < least;
+        let sum = |id| Sum::of(program, id, DEPTH);
+        let is_before = |index: &Sum, size: Sum| {
+            let left = index.times(-1).and_then(|index| size.plus(&index));
+            left.is_some_and(|left| left.terms.is_empty() && left.constant > 0)
+        };
+        let index = self.chosen(program, index);
+        bounds(index)
+            .zip(bounds(size))
+            .is_some_and(|(i, n)| is_below(i, n))
+            || sum(index)
+                .zip(sum(size))
+                .is_some_and(|(i, n)| i.is_natural(program) && is_before(&i, n))
+    }
+
+    /// The value that is chosen as far as conditions are decided.
+    fn chosen(&self, program: &UProgram, mut id: ExprId) -> ExprId {
+        while let Expr::Select(_, cond, a, b) = program.pool[id]
+            && let Some(holds) = self.truth(program, cond)
+        {
+            id = if holds { a } else { b };
+        }
+        id
+    }
+
+    /// The quotient of a remainder or quotient by a number, if it is the same for all of these values.
+    pub fn quotient(&self, program: &UProgram, a: ExprId, by: ExprId) -> Option<i64> {
+        let by = program.pool.as_int(by).filter(|by| *by > 0)?;
+        let [low, high] = self.bounds(program, a, DEPTH)?;
+        (low >= 0 && low / by == high / by).then_some(low / by)
+    }
+
+    /// The least and the largest value of an integer, as far as sums, multiples and quotients say.
+    fn bounds(&self, program: &UProgram, id: ExprId, depth: usize) -> Option<[i64; 2]> {
+        let depth = depth.checked_sub(1)?;
+        match program.pool[id] {
+            Expr::Num(DType::I64, bits) => Some([bits as i64; 2]),
+            Expr::Select(DType::I64, cond, ..) if self.truth(program, cond).is_some() => {
+                self.bounds(program, self.chosen(program, id), depth)
+            }
+            Expr::Local(local) => self.values.get(&local).map(|[from, to]| [*from, to - 1]),
+            Expr::Binary(op, DType::I64, a, b) => {
+                let (a, b) = (
+                    self.bounds(program, a, depth)?,
+                    self.bounds(program, b, depth)?,
+                );
+                match op {
+                    BinaryOp::Add => Some([a[0].checked_add(b[0])?, a[1].checked_add(b[1])?]),
+                    BinaryOp::Sub => Some([a[0].checked_sub(b[1])?, a[1].checked_sub(b[0])?]),
+                    BinaryOp::Mul if b[0] == b[1] => scaled(a, b[0]),
+                    BinaryOp::Mul if a[0] == a[1] => scaled(b, a[0]),
+                    BinaryOp::Div if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => {
+                        Some([a[0] / b[0], a[1] / b[0]])
+                    }
+                    BinaryOp::Mod if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => {
+                        match a[0] / b[0] == a[1] / b[0] {
+                            true => Some([a[0] % b[0], a[1] % b[0]]),
+                            false => Some([0, b[0] - 1]),
+                        }
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+fn decided(holds: bool, fails: bool) -> Option<bool> {
+    match (holds, fails) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
+fn scaled([low, high]: [i64; 2], by: i64) -> Option<[i64; 2]> {
+    let ends = [low.checked_mul(by)?, high.checked_mul(by)?];
+    Some(if by < 0 { [ends[1], ends[0]] } else { ends })
+}
+
+/// An integer as `factor * local + rest`, with bounds of the rest.
+struct Linear {
+    factor: i64,
+    rest: [i64; 2],
+}
+
+impl Linear {
+    fn of(
+        program: &UProgram,
+        id: ExprId,
+        local: Local,
+        ranges: &Ranges,
+        depth: usize,
+    ) -> Option<Self> {
+        let depth = depth.checked_sub(1)?;
+        match program.pool[id] {
+            Expr::Local(other) if other == local => Some(Self {
+                factor: 1,
+                rest: [0, 0],
+            }),
+            Expr::Binary(
+                op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul),
+                DType::I64,
+                a,
+                b,
+            ) => {
+                let a = Self::of(program, a, local, ranges, depth)?;
+                let b = Self::of(program, b, local, ranges, depth)?;
+                match op {
+                    BinaryOp::Add => a.plus(&b),
+                    BinaryOp::Sub => a.plus(&b.times(-1)?),
+                    _ => match (a.number(), b.number()) {
+                        (_, Some(by)) => a.times(by),
+                        (Some(by), _) => b.times(by),
+                        _ => None,
+                    },
+                }
+            }
+            _ if program.locals_of(id).contains(&local) => None,
+            _ => Some(Self {
+                factor: 0,
+                rest: ranges.bounds(program, id, depth)?,
+            }),
+        }
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let [low, high] = other.rest;
+        Some(Self {
+            factor: self.factor.checked_add(other.factor)?,
+            rest: [
+                self.rest[0].checked_add(low)?,
+                self.rest[1].checked_add(high)?,
+            ],
+        })
+    }
+
+    fn times(&self, by: i64) -> Option<Self> {
+        Some(Self {
+            factor: self.factor.checked_mul(by)?,
+            rest: scaled(self.rest, by)?,
+        })
+    }
+
+    /// The number that it is, if it is one.
+    fn number(&self) -> Option<i64> {
+        (self.factor == 0 && self.rest[0] == self.rest[1]).then_some(self.rest[0])
+    }
+}
+
+/// A sum of variables with factors, and of a number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sum {
+    terms: Vec<(Local, i64)>,
+    constant: i64,
+}
+
+impl Sum {
+    fn of(program: &UProgram, id: ExprId, depth: usize) -> Option<Self> {
+        let depth = depth.checked_sub(1)?;
+        match program.pool[id] {
+            Expr::Num(DType::I64, bits) => Some(Self {
+                terms: vec![],
+                constant: bits as i64,
+            }),
+            Expr::Local(local) => Some(Self {
+                terms: vec![(local, 1)],
+                constant: 0,
+            }),
+            Expr::Binary(op, DType::I64, a, b) => {
+                let a = Self::of(program, a, depth)?;
+                let b = Self::of(program, b, depth)?;
+                match op {
+                    BinaryOp::Add => a.plus(&b),
+                    BinaryOp::Sub => a.plus(&b.times(-1)?),
+                    BinaryOp::Mul if b.terms.is_empty() => a.times(b.constant),
+                    BinaryOp::Mul if a.terms.is_empty() => b.times(a.constant),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let mut terms = self.terms.clone();
+        for &(local, factor) in &other.terms {
+            match terms.iter_mut().find(|term| term.0 == local) {
+                Some(term) => term.1 = term.1.checked_add(factor)?,
+                None => terms.push((local, factor)),
+            }
+        }
+        terms.retain(|term| term.1 != 0);
+        terms.sort_unstable();
+        let constant = self.constant.checked_add(other.constant)?;
+        Some(Self { terms, constant })
+    }
+
+    fn times(&self, by: i64) -> Option<Self> {
+        let times = |&(local, factor): &(Local, i64)| Some((local, factor.checked_mul(by)?));
+        let mut terms = self.terms.iter().map(times).collect::<Option<Vec<_>>>()?;
+        terms.retain(|term| term.1 != 0);
+        let constant = self.constant.checked_mul(by)?;
+        Some(Self { terms, constant })
+    }
+
+    /// True if it is certainly not negative.
+    fn is_natural(&self, program: &UProgram) -> bool {
+        let is_natural = |&(local, factor): &(Local, i64)| factor > 0 && counts(program, local);
+        self.constant >= 0 && self.terms.iter().all(is_natural)
+    }
+
+    /// A sum as a limit.
+    fn limit(self) -> Limit {
+        Limit(self)
+    }
+}
+
+/// Sizes and axes count elements: they are not negative, and sums of them do not overflow.
+fn counts(program: &UProgram, local: Local) -> bool {
+    let kind = program.locals[local].kind;
+    matches!(kind, LocalKind::Size | LocalKind::Axis)
+}
+
+/// A value of an axis at which a condition begins or ceases to hold: a sum of sizes, of axes of loops around it and of a number, or a
+/// variable by itself, whose sums might overflow.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit(Sum);
+
+impl Limit {
+    /// The limit of a comparison's values of an axis, and the truth of the comparison below it.
+    fn of(program: &UProgram, cond: ExprId, axis: Local) -> Option<(Self, bool)> {
+        let Expr::Compare(op, DType::I64, a, b) = program.pool[cond] else {
+            return None;
+        };
+        let sum = |id| Sum::of(program, id, DEPTH);
+        let mut difference = sum(a)?.plus(&sum(b)?.times(-1)?)?;
+        let factor = difference.terms.iter().find(|term| term.0 == axis)?.1;
+        let mut op = op;
+        if factor == -1 {
+            (difference, op) = (difference.times(-1)?, mirrored(op));
+        } else if factor != 1 {
+            return None;
+        }
+        difference.terms.retain(|term| term.0 != axis);
+        let mut limit = difference.times(-1)?;
+        let holds_below = match op {
+            CompareOp::Lt => true,
+            CompareOp::Ge => false,
+            CompareOp::Le | CompareOp::Gt => {
+                limit.constant = limit.constant.checked_add(1)?;
+                op == CompareOp::Le
+            }
+            CompareOp::Eq | CompareOp::Ne => return None,
+        };
+        let is_plain = limit.constant == 0 && matches!(limit.terms[..], [(_, 1)]);
+        let is_sum = limit
+            .terms
+            .iter()
+            .all(|term| counts(program, term.0) && term.1.abs() < 1 << 16);
+        (is_plain || is_sum).then_some((limit.limit(), holds_below))
+    }
+
+    /// True if it is certainly not negative.
+    pub fn is_natural(&self, program: &UProgram) -> bool {
+        self.0.is_natural(program)
+    }
+
+    /// Its distance from another one, if that is a number.
+    fn beyond(&self, other: &Self) -> Option<i64> {
+        let same = self.0.terms == other.0.terms;
+        same.then(|| self.0.constant.checked_sub(other.0.constant))?
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ([(local, 1)], 0) = (&self.0.terms[..], self.0.constant) {
+            return f.write_str(&name(*local));
+        }
+        f.write_str("(")?;
+        for (k, &(local, factor)) in self.0.terms.iter().enumerate() {
+            let between = if k > 0 { " + " } else { "" };
+            match factor {
+                1 => write!(f, "{between}{}", name(local))?,
+                factor => write!(f, "{between}{} * ({factor})", name(local))?,
+            }
+        }
+        let between = if self.0.terms.is_empty() { "" } else { " + " };
+        match self.0.constant {
+            0 if !self.0.terms.is_empty() => {}
+            constant if constant < 0 => write!(f, "{between}({constant})")?,
+            constant => write!(f, "{between}{constant}")?,
+        }
+        f.write_str(")")
+    }
+}
+
+/// The values of a variable from which on an expression is another one: a comparison begins or ceases to hold, a quotient changes.
+pub fn turns(program: &UProgram, id: ExprId, local: Local, ranges: &Ranges) -> Vec<i64> {
+    let linear = |id| Linear::of(program, id, local, ranges, DEPTH);
+    match program.pool[id] {
+        Expr::Compare(op, DType::I64, a, b) => {
+            let difference = linear(a).zip(linear(b));
+            let difference = difference.and_then(|(a, b)| a.plus(&b.times(-1)?));
+            let ends = difference.map(|d| d.rest.map(|rest| crossings(op, d.factor, rest)));
+            ends.into_iter().flatten().flatten().collect()
+        }
+        Expr::Binary(BinaryOp::Div | BinaryOp::Mod, DType::I64, a, by) => {
+            let by = program.pool.as_int(by).filter(|by| *by > 0);
+            let is_inner = |axis| program.locals_of(id).contains(&axis);
+            let range = ranges.values.get(&local);
+            let range = range.filter(|_| ranges.innermost.is_some_and(is_inner));
+            let (Some(a), Some(by), Some(&[from, to])) = (linear(a), by, range) else {
+                return vec![];
+            };
+            multiples(&a, by, [from, to - 1]).unwrap_or_default()
+        }
+        _ => vec![],
+    }
+}
+
+/// The values at which a sum that grows reaches another multiple of a number, if these are few.
+fn multiples(sum: &Linear, by: i64, [first, last]: [i64; 2]) -> Option<Vec<i64>> {
+    let Linear { factor, rest } = *sum;
+    let at = |value: i64| factor.checked_mul(value)?.checked_add(rest[0]);
+    let (low, high) = (at(first)?, at(last)?);
+    if factor <= 0 || rest[0] != rest[1] || low < 0 || high / by - low / by >= MOST_QUOTIENTS {
+        return None;
+    }
+    let next = low / by + 1..=high / by;
+    let reached = |quotient: i64| (quotient * by - rest[0] + factor - 1).div_euclid(factor);
+    Some(next.map(reached).collect())
+}
+
+/// The values of `x` at which `factor * x + rest`, compared with 0, begins or ceases to hold.
+fn crossings(op: CompareOp, factor: i64, rest: i64) -> Vec<i64> {
+    if factor == 0 || factor == i64::MIN || rest == i64::MIN {
+        return vec![];
+    }
+    let (factor, rest, op) = match factor > 0 {
+        true => (factor, -rest, op),
+        false => (-factor, rest, mirrored(op)),
+    };
+    let (below, exact) = (rest.div_euclid(factor), rest.rem_euclid(factor) == 0);
+    // The first value that is not less, and the first that is larger.
+    let above = below.saturating_add(1);
+    let first = if exact { below } else { above };
+    match op {
+        CompareOp::Lt | CompareOp::Ge => vec![first],
+        CompareOp::Le | CompareOp::Gt => vec![above],
+        CompareOp::Eq | CompareOp::Ne if exact => vec![first, above],
+        CompareOp::Eq | CompareOp::Ne => vec![],
+    }
+}
+
+fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+        op => op,
+    }
+}
