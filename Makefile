@@ -5,7 +5,7 @@
 # make test           everything that is tested, in about half an hour on 2 cores
 # make test-gpu       models, cases and random programs on simulated GPUs, cases through a fake CUDA driver
 # make gpu-kit [ZOO=DIR]   a folder with all that a machine with an NVIDIA GPU needs to test and measure Heddle; DIR has the zoo's sources
-# make zoo ZOO=DIR    the zoo's models against their float64 references
+# make zoo ZOO=DIR    the zoo's models against their float64 references, and no tests in their innermost loops
 # make batching ZOO=DIR  the same of the zoo for batches
 # make bench-zoo ZOO=DIR   times on the zoo's dynamic models: control flow on the host, compiled, traced
 # make bench-steps    each step of compiling on the program where it pays
@@ -61,6 +61,7 @@ zoo: build
 	@test -n "$(ZOO)" || { echo "usage: make zoo ZOO=FOLDER (what the zoo's make.py wrote)"; exit 2; }
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO)
 	$(VENV)/bin/python scripts/check_zoo.py $(ZOO) --f64
+	$(VENV)/bin/python scripts/check_loops.py $(HEDDLE) $(ZOO)
 
 batching: build
 	@test -n "$(ZOO)" || { echo "usage: make batching ZOO=FOLDER (what make.py of the zoo for batches wrote)"; exit 2; }

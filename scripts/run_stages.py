@@ -64,6 +64,7 @@ STAGES = {
     "models-dump": f"{PYTHON} tests/models/make_models.py {MODELS}",
     "models": f"{HEDDLE} test {MODELS} --device interp",
     "models-cpu": f"{HEDDLE} test {MODELS} --device cpu --verify --check-text",
+    "loops": f"{PYTHON} scripts/check_loops.py {HEDDLE} {MODELS}",
     "wheel": f"{PYTHON} -m maturin build --profile dev --out {WHEELS}",
     "python-torch": f"env HEDDLE_BUILD_LEVEL=1 {PYTHON} scripts/check_python.py {WHEELS} torch",
     "faults": f"{PYTHON} tests/faults/check_faults.py {HEDDLE} {MODELS}",
