@@ -175,7 +175,18 @@ impl Ranges {
             .is_some_and(|(i, n)| is_below(i, n))
             || sum(index)
                 .zip(sum(size))
-                .is_some_and(|(i, n)| i.is_natural(program) && is_before(&i, n))
+                .is_some_and(|(i, n)| self.is_natural(program, &i) && is_before(&i, n))
+    }
+
+    /// True if a sum is certainly not negative: by itself, or since a loop has places below a limit and it is as large as the last one.
+    fn is_natural(&self, program: &UProgram, sum: &Sum) -> bool {
+        let is_last = |(local, limit, is_below): &(Local, Limit, bool)| {
+            let begins = self.values.get(local).is_some_and(|[low, _]| *low >= 0);
+            let left = limit.0.times(-1).and_then(|limit| sum.plus(&limit));
+            let reaches = left.is_some_and(|left| left.terms.is_empty() && left.constant >= -1);
+            *is_below && self.open.contains(local) && begins && reaches
+        };
+        sum.is_natural(program) || self.sides.iter().any(is_last)
     }
 
     /// The value that is chosen as far as conditions are decided.
@@ -370,22 +381,17 @@ impl Sum {
         Some(Self { terms, constant })
     }
 
-    /// True if it is certainly not negative.
+    /// True if it is certainly not negative. Sizes may be: the padding of a map that is cropped is one.
     fn is_natural(&self, program: &UProgram) -> bool {
-        let is_natural = |&(local, factor): &(Local, i64)| factor > 0 && counts(program, local);
-        self.constant >= 0 && self.terms.iter().all(is_natural)
+        let is_axis = |local: Local| program.locals[local].kind == LocalKind::Axis;
+        let mut terms = self.terms.iter();
+        self.constant >= 0 && terms.all(|&(local, factor)| factor > 0 && is_axis(local))
     }
 
     /// A sum as a limit.
     fn limit(self) -> Limit {
         Limit(self)
     }
-}
-
-/// Sizes and axes count elements: they are not negative, and sums of them do not overflow.
-fn counts(program: &UProgram, local: Local) -> bool {
-    let kind = program.locals[local].kind;
-    matches!(kind, LocalKind::Size | LocalKind::Axis)
 }
 
 /// A value of an axis at which a condition begins or ceases to hold: a sum of sizes, of axes of loops around it and of a number, or a
@@ -419,11 +425,12 @@ impl Limit {
             }
             CompareOp::Eq | CompareOp::Ne => return None,
         };
+        let is_small = |local: Local| program.locals[local].kind != LocalKind::Variable;
         let is_plain = limit.constant == 0 && matches!(limit.terms[..], [(_, 1)]);
         let is_sum = limit
             .terms
             .iter()
-            .all(|term| counts(program, term.0) && term.1.abs() < 1 << 16);
+            .all(|term| is_small(term.0) && term.1.abs() < 1 << 16);
         (is_plain || is_sum).then_some((limit.limit(), holds_below))
     }
 

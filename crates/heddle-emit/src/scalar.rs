@@ -94,8 +94,8 @@ impl<'p> Scalars<'p> {
                         (BinaryOp::Div, quotient) => number(DType::I64, quotient as u64),
                         (_, 0) => self.write(text, a),
                         (_, quotient) => {
-                            let (a, by) = (self.write(text, a), self.write(text, by));
-                            format!("({a} - {quotient} * {by})")
+                            let by = self.program.pool.as_int(by).unwrap_or_default();
+                            format!("({} - {})", self.write(text, a), quotient * by)
                         }
                     };
                 }
@@ -338,6 +338,9 @@ impl Parts<'_> {
             Expr::Binary(BinaryOp::Div | BinaryOp::Mod, DType::I64, a, by)
                 if self.ranges.quotient(self.program, a, by).is_some() =>
             {
+                Kind::Cheap
+            }
+            Expr::Select(_, cond, ..) if self.ranges.truth(self.program, cond).is_some() => {
                 Kind::Cheap
             }
             Expr::Local(local) if self.varying.contains(&local) => Kind::Varies,

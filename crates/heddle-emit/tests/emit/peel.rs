@@ -178,7 +178,7 @@ fn other_maps_are_as_they_were() {
     );
 }
 
-/// Sizes that the run knows, at which parts end, and places compared with each other.
+/// Sizes that the run knows, at which parts end.
 #[test]
 fn ends_that_the_run_knows() {
     check(
@@ -189,14 +189,27 @@ fn ends_that_the_run_knows() {
          }",
         false,
     );
-    check(
-        "fn @main(%x: f32[9,9], %k: f32[n,n]) -> (%y: f32[9,9], %z: f32[n,n]) {
-           %i = range(0, 9, 1)
-           %y = select(le(reshape(%i, [1,9]), reshape(%i, [9,1])), %x, -1.0)
-           %j = range(0, gather(shape(%k), 0, axis=0), 1)
-           %z = select(gt(reshape(%j, [1,-1]), reshape(%j, [-1,1])), tanh(%k), 0.5)
-           return %y, %z
-         }",
-        false,
-    );
+}
+
+/// Padding that only the run knows, and may be negative: the map is cropped.
+#[test]
+fn padding_that_the_run_knows() {
+    for (low, high) in [
+        (0, 0),
+        (3, 2),
+        (-4, 1),
+        (2, -9),
+        (-20, 25),
+        (30, -25),
+        (-19, -1),
+    ] {
+        let text = format!(
+            "fn @main(%x: f32[20,3], %n: i64[2]) -> (%y: f32[?,?]) {{
+               %a = min(%n, 0)
+               %p = concat(add(%a, [{low}, 0]: i64[2]), add(%a, [{high}, 1]: i64[2]), axis=0)
+               return pad(%x, %p, 0.5, mode=constant)
+             }}"
+        );
+        check(&text, false);
+    }
 }
