@@ -8,7 +8,8 @@
  * Found, and reported with the line of the text: lanes of a block at different barriers, or some of them ended (divergence);
  * nothing can move (deadlock); nothing but pauses for many rounds (livelock); an element outside of a shared array (bounds). A
  * wait that spins has to pause. An element of a shared array that an asynchronous copy is still to write may not be touched before
- * the copy's thread has waited for it (asynchronous copy).
+ * the copy's thread has waited for it (asynchronous copy). Operands of a product of a warpgroup may not be written before its lanes have
+ * waited for it, nor read before the lanes that wrote them have said so (asynchronous product).
  *
  * The clock counts rounds, so that a run takes the same time whenever it is repeated.
  *
@@ -40,7 +41,7 @@ struct heddle_simulation {
 
 namespace heddle_sim {
 
-enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY, BOUNDS, COPY };
+enum Finding { NONE, DIVERGENCE, DEADLOCK, LIVELOCK, MEMORY, BOUNDS, COPY, PRODUCT };
 enum State : uint8_t { READY, PAUSED, BARRIER, NAMED, WARP, CLUSTER, DONE };
 constexpr int STATES = DONE + 1;
 
@@ -54,7 +55,10 @@ constexpr uint64_t ROUND = 1000, AHEAD = UINT64_C(100000000), START = UINT64_C(1
 /* Rounds of nothing but pauses after which a run ends. Nothing outside of it changes what it waits for, but for errors that the
  * host raises. */
 constexpr int IDLE_ROUNDS = 1000;
-constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64, MOST_COPIES = 64;
+constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64, MOST_COPIES = 64, MOST_PRODUCTS = 32;
+/* Lanes of a warpgroup; rows that they multiply at a time, columns at most, and their places of 16 bits. */
+constexpr uint32_t GROUP = 128;
+constexpr int ROWS = 64, COLUMNS = 128, DEEP = 16;
 
 /* A place in the text: the primitive's own line and function, and the line of the call that led there, if it was noted. */
 struct Place {
@@ -69,6 +73,15 @@ struct Copy {
   uint8_t content[16]; /* Of the source, if it is read as the copy begins. */
   uint8_t bytes;
   bool is_read;
+  uint32_t group;
+};
+
+/* A product of a warpgroup that this lane has not waited for. */
+struct Product {
+  float *to, more[COLUMNS / 2]; /* The lane's sums, and what is added to them. */
+  int count, columns;
+  uint64_t a, b;    /* The descriptors of its operands, */
+  uint64_t content; /* and a hash of what they were. */
   uint32_t group;
 };
 
@@ -87,6 +100,12 @@ struct Fiber {
   uint32_t groups;     /* Groups of copies that were closed. */
   int copies;
   Copy *copy;          /* Room for MOST_COPIES, with the first one. */
+  bool opened;         /* It may multiply with its warpgroup. */
+  uint32_t closed;     /* Groups of products that were closed. */
+  int products;
+  Product *product;         /* Room for MOST_PRODUCTS, with the first one. */
+  int unseen;               /* Rows of 16 bytes that tensor cores may not see yet. */
+  const uint8_t **unseen_at; /* Room for MOST_COPIES, with the first one. */
   int call;            /* The line of the call that it is in. */
   Place place;         /* Where it waits. */
 };
@@ -94,6 +113,14 @@ struct Fiber {
 struct Warp {
   uint64_t slots[2][MOST_WARP];
   uint32_t come;
+};
+
+/* Four warps: the matrices that they multiply. */
+struct Warpgroup {
+  uint32_t come;
+  uint64_t a, b, content;
+  Place place;
+  float rows[ROWS * DEEP], columns[COLUMNS * DEEP];
 };
 
 struct Block {
@@ -104,6 +131,7 @@ struct Block {
   void *shared[MOST_SHARED];
   size_t shared_bytes[MOST_SHARED];
   uint32_t copies; /* Copies into its shared arrays that are not waited for. */
+  uint32_t unseen; /* Rows of its lanes that tensor cores may not see yet. */
 };
 
 struct Cluster {
@@ -112,13 +140,14 @@ struct Cluster {
 
 struct Grid {
   heddle_simulation *host;
-  uint32_t blocks, threads, warp, warps, cluster;
+  uint32_t blocks, threads, warp, warps, groups, cluster;
   uint64_t random, clock;
   char *stacks;
   size_t stride;
   Fiber *fibers;
   Block *states;
   Warp *all_warps;
+  Warpgroup *all_groups;
   Cluster *clusters;
   uint32_t *order;
   uint32_t left;
@@ -495,6 +524,185 @@ static void mma(float (&d)[4], const float (&a)[K / 2], const float (&b)[K / 4],
   }
 }
 
+static uint32_t bits_of(float x) {
+  uint32_t word;
+  memcpy(&word, &x, sizeof word);
+  return word;
+}
+static uint32_t bits_tf32(float x) { return bits_of(as_tf32(x)); }
+static uint32_t bits_bf16(float x) { return x != x ? 0x7fff : bits_of(as_bf16(x)) >> 16; }
+static uint32_t bits_f16(float x) {
+  float half = as_f16(x), size = fabsf(half);
+  uint32_t sign = bits_of(half) >> 31 << 15;
+  if (x != x) return 0x7fff;
+  if (size > 65504) return sign | 0x7c00;
+  if (size < 0x1p-14f) return sign | (uint32_t)(size * 0x1p24f);
+  return sign | ((bits_of(size) >> 13) - (112 << 10));
+}
+
+/* The elements of such bits. Tensor cores ignore the last ones of a tf32. */
+static float of_bits(uint32_t word) {
+  float x;
+  memcpy(&x, &word, sizeof x);
+  return x;
+}
+static float of_tf32(uint32_t word) { return of_bits(word & ~UINT32_C(0x1fff)); }
+static float of_bf16(uint32_t half) { return of_bits(half << 16); }
+static float of_f16(uint32_t half) {
+  uint32_t sign = half >> 15 << 31, exponent = half >> 10 & 31, rest = half & 1023;
+  if (exponent == 31) return of_bits(sign | 0x7f800000 | rest << 13);
+  if (exponent == 0) return of_bits(sign | bits_of((float)rest * 0x1p-24f));
+  return of_bits(sign | (exponent + 112) << 23 | rest << 13);
+}
+
+/* Shared arrays lie behind each other at multiples of 128, from here on. */
+constexpr uint32_t FIRST_SHARED = 1024;
+static uint32_t room(size_t bytes) { return (uint32_t)(bytes + 127) / 128 * 128; }
+
+/* The address of an element of this block's shared arrays. */
+static uint32_t shared_address(const void *place, int line, const char *function) {
+  const Block &block = grid->states[self->block];
+  uint32_t first = FIRST_SHARED;
+  for (int i = 0; i < MOST_SHARED && block.shared[i]; first += room(block.shared_bytes[i++])) {
+    size_t at = (size_t)((const uint8_t *)place - (const uint8_t *)block.shared[i]);
+    if (at < block.shared_bytes[i]) return first + (uint32_t)at;
+  }
+  stop(BOUNDS, line, function, "an operand of tensor cores in no shared array of the block");
+}
+
+/* The 16 bytes at an address, which tensor cores read. */
+static const uint8_t *shared_row(uint32_t address, int line, const char *function) {
+  const Block &block = grid->states[self->block];
+  uint32_t first = FIRST_SHARED;
+  for (int i = 0; i < MOST_SHARED && block.shared[i]; first += room(block.shared_bytes[i++])) {
+    uint32_t at = address - first;
+    if (at < block.shared_bytes[i] && at + 16 <= block.shared_bytes[i]) return (const uint8_t *)block.shared[i] + at;
+  }
+  stop(BOUNDS, line, function, "tensor cores read beyond the shared arrays of the block");
+}
+
+/* Calls `each` with the 16 bytes of each row and part of a matrix that a descriptor of PTX describes, 32 bytes wide. */
+template <class Each> static void each_row(uint64_t matrix, int rows, int line, const char *function, Each each) {
+  uint32_t start = (uint32_t)(matrix & 0x3fff) << 4, along = (uint32_t)(matrix >> 16 & 0x3fff) << 4;
+  uint32_t below = (uint32_t)(matrix >> 32 & 0x3fff) << 4;
+  if (matrix >> 46) stop(BOUNDS, line, function, "operands of tensor cores that are swizzled are not simulated");
+  for (int row = 0; row < rows; row++)
+    for (int part = 0; part < 2; part++)
+      each(row, part, shared_row(start + row / 8 * below + row % 8 * 16 + part * along, line, function));
+}
+
+/* A number that differs if one of these bytes does, most probably. */
+static uint64_t mixed(uint64_t hash, const uint8_t *bytes) {
+  uint64_t words[2];
+  memcpy(words, bytes, sizeof words);
+  for (uint64_t word : words) hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15), hash ^= hash >> 32;
+  return hash;
+}
+static uint64_t content(uint64_t a, uint64_t b, int columns, int line, const char *function) {
+  uint64_t hash = 0;
+  auto mix = [&](int, int, const uint8_t *bytes) { hash = mixed(hash, bytes); };
+  each_row(a, ROWS, line, function, mix);
+  each_row(b, columns, line, function, mix);
+  return hash;
+}
+
+/* May tensor cores not see these 16 bytes yet, since the lane that wrote them has not said so? */
+static bool is_unseen(const uint8_t *bytes) {
+  if (!grid->states[self->block].unseen) return false;
+  for (uint32_t i = 0; i < grid->threads; i++) {
+    const Fiber &fiber = grid->fibers[self->block * grid->threads + i];
+    for (int k = 0; k < fiber.unseen; k++)
+      if (fiber.unseen_at[k] < bytes + 16 && bytes < fiber.unseen_at[k] + 16) return true;
+  }
+  return false;
+}
+
+/* Stores 16 bytes of an operand. */
+static void wgmma_share(void *place, uint32_t w0, uint32_t w1, uint32_t w2, uint32_t w3, int line, const char *function) {
+  Fiber *fiber = self;
+  if (shared_address(place, line, function) % 16) stop(BOUNDS, line, function, "a row of an operand at no multiple of 16");
+  shared_address((uint8_t *)place + 15, line, function);
+  uint32_t words[4] = {w0, w1, w2, w3};
+  memcpy(place, words, sizeof words);
+  if (!fiber->unseen_at) fiber->unseen_at = (const uint8_t **)calloc(MOST_COPIES, sizeof(uint8_t *));
+  if (fiber->unseen == MOST_COPIES) stop(PRODUCT, line, function, "more rows of operands than are simulated");
+  fiber->unseen_at[fiber->unseen++] = (const uint8_t *)place;
+  grid->states[fiber->block].unseen++;
+}
+
+/* What this lane has stored is there for tensor cores. */
+static void wgmma_shared() {
+  grid->states[self->block].unseen -= (uint32_t)self->unseen;
+  self->unseen = 0;
+}
+
+/* Begins d = a b + d of a warpgroup, with fragments as `wgmma.mma_async` of PTX has them. The operands are read now, sums are there when
+ * the lane has waited. */
+template <int K, int Half>
+static void wgmma(float (&d)[Half], uint64_t a, uint64_t b, float (*element)(uint32_t), int line, const char *function) {
+  Fiber *fiber = self;
+  if (grid->warp != 32 || grid->threads % GROUP) stop(DIVERGENCE, line, function, "a warpgroup is four warps of 32 lanes");
+  if (!fiber->opened) stop(PRODUCT, line, function, "a product whose sums may still be written");
+  uint32_t number = fiber->lane / GROUP, first = fiber->block * grid->threads + number * GROUP;
+  Warpgroup &group = grid->all_groups[fiber->block * grid->groups + number];
+  fiber->place = {line, fiber->call, function};
+  if (!group.come) group.a = a, group.b = b, group.place = fiber->place;
+  if (group.a != a || group.b != b || !same_place(group.place, fiber->place))
+    stop(DIVERGENCE, line, function, "lanes of a warpgroup begin different products");
+  if (++group.come == GROUP) {
+    constexpr int wide = 32 / K; /* bytes of an element */
+    group.come = 0, group.content = content(a, b, 2 * Half, line, function);
+    auto read = [&](float *to) {
+      return [=](int row, int part, const uint8_t *bytes) {
+        if (is_awaited(fiber->block, bytes, 16)) stop(COPY, line, function, "an operand that an asynchronous copy is still to write");
+        if (is_unseen(bytes)) stop(PRODUCT, line, function, "an operand that tensor cores may not see yet");
+        for (int k = 0; k < K / 2; k++) {
+          uint32_t word = 0;
+          memcpy(&word, bytes + k * wide, wide);
+          to[row * K + part * (K / 2) + k] = element(word);
+        }
+      };
+    };
+    each_row(a, ROWS, line, function, read(group.rows));
+    each_row(b, 2 * Half, line, function, read(group.columns));
+    release(first, GROUP, WARP, 0, 0);
+    leave(READY);
+  } else {
+    leave(WARP);
+  }
+  if (!fiber->product) fiber->product = (Product *)calloc(MOST_PRODUCTS, sizeof(Product));
+  if (fiber->products == MOST_PRODUCTS) stop(PRODUCT, line, function, "more products on their way than are simulated");
+  Product &made = fiber->product[fiber->products++];
+  made.to = d, made.count = Half, made.columns = 2 * Half, made.a = a, made.b = b;
+  made.content = group.content, made.group = fiber->closed;
+  int lane = fiber->lane % GROUP;
+  for (int out = 0; out < Half; out++) {
+    const float *left = group.rows + (lane / 32 * 16 + out / 2 % 2 * 8 + lane % 32 / 4) * K;
+    const float *right = group.columns + (out / 4 * 8 + lane % 4 * 2 + out % 2) * K;
+    float sum = 0;
+    for (int k = 0; k < K; k++) sum += left[k] * right[k];
+    made.more[out] = sum;
+  }
+}
+
+/* Waits for this lane's products, of groups that were closed; a lane of each warp sees that their operands were not written meanwhile. */
+static void wgmma_wait(int line, const char *function) {
+  Fiber *fiber = self;
+  int left = 0;
+  for (int k = 0; k < fiber->products; k++) {
+    Product &made = fiber->product[k];
+    if (made.group == fiber->closed) {
+      fiber->product[left++] = made;
+      continue;
+    }
+    if (fiber->lane % 32 == 0 && content(made.a, made.b, made.columns, line, function) != made.content)
+      stop(PRODUCT, line, function, "an operand was written before the product was waited for");
+    for (int out = 0; out < made.count; out++) made.to[out] += made.more[out];
+  }
+  fiber->products = left;
+  fiber->opened = false;
+}
+
 static void pause(int line = __builtin_LINE(), const char *function = __builtin_FUNCTION()) {
   self->place = {line, self->call, function};
   leave(PAUSED);
@@ -625,6 +833,7 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   all.host = host, all.body = body, all.argument = argument;
   all.blocks = host->blocks, all.threads = host->threads, all.warp = host->warp;
   all.warps = (host->threads + host->warp - 1) / host->warp;
+  all.groups = (host->threads + GROUP - 1) / GROUP;
   all.cluster = host->cluster ? host->cluster : 1;
   all.random = (host->seed + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
   /* Seeds that follow each other begin alike. */
@@ -635,10 +844,11 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   all.fibers = (Fiber *)calloc(fibers, sizeof(Fiber));
   all.states = (Block *)calloc(all.blocks, sizeof(Block));
   all.all_warps = (Warp *)calloc((size_t)all.blocks * all.warps, sizeof(Warp));
+  all.all_groups = (Warpgroup *)calloc((size_t)all.blocks * all.groups, sizeof(Warpgroup));
   all.clusters = (Cluster *)calloc(all.blocks, sizeof(Cluster));
   all.order = (uint32_t *)calloc(fibers, sizeof(uint32_t));
   void *stacks = mmap(nullptr, fibers * all.stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  bool fits = all.fibers && all.states && all.all_warps && all.clusters && all.order && stacks != MAP_FAILED;
+  bool fits = all.fibers && all.states && all.all_warps && all.all_groups && all.clusters && all.order && stacks != MAP_FAILED;
   for (size_t i = 0; fits && i < fibers; i++) {
     char *stack = (char *)stacks + i * all.stride;
     fits = mprotect(stack, page, PROT_NONE) == 0;
@@ -659,8 +869,9 @@ static void simulate(heddle_simulation *host, void (*body)(void *), void *argume
   for (uint32_t b = 0; all.states && b < all.blocks; b++)
     for (int i = 0; i < MOST_SHARED; i++) free(all.states[b].shared[i]);
   if (stacks != MAP_FAILED) munmap(stacks, fibers * all.stride);
-  for (size_t i = 0; all.fibers && i < fibers; i++) free(all.fibers[i].copy);
-  free(all.fibers), free(all.states), free(all.all_warps), free(all.clusters), free(all.order);
+  for (size_t i = 0; all.fibers && i < fibers; i++)
+    free(all.fibers[i].copy), free(all.fibers[i].product), free(all.fibers[i].unseen_at);
+  free(all.fibers), free(all.states), free(all.all_warps), free(all.all_groups), free(all.clusters), free(all.order);
 }
 
 /* A launch of as many blocks as `env` has units. Returns the code of the first error. */
@@ -732,6 +943,19 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_mma_tf32(d, a, b) heddle_sim::mma<8>((d), (a), (b), heddle_sim::as_tf32, __LINE__, __func__)
 #define heddle_mma_bf16(d, a, b) heddle_sim::mma<16>((d), (a), (b), heddle_sim::as_bf16, __LINE__, __func__)
 #define heddle_mma_f16(d, a, b) heddle_sim::mma<16>((d), (a), (b), heddle_sim::as_f16, __LINE__, __func__)
+#define heddle_word_tf32(x) heddle_sim::bits_tf32(x)
+#define heddle_word_bf16(low, high) (heddle_sim::bits_bf16(low) | heddle_sim::bits_bf16(high) << 16)
+#define heddle_word_f16(low, high) (heddle_sim::bits_f16(low) | heddle_sim::bits_f16(high) << 16)
+#define heddle_shared_address(place) heddle_sim::shared_address((place), __LINE__, __func__)
+#define heddle_wgmma_share(place, word0, word1, word2, word3)                                      \
+  heddle_sim::wgmma_share((place), (word0), (word1), (word2), (word3), __LINE__, __func__)
+#define heddle_wgmma_shared() heddle_sim::wgmma_shared()
+#define heddle_wgmma_open() ((void)(heddle_sim::self->opened = true))
+#define heddle_wgmma_close() ((void)heddle_sim::self->closed++)
+#define heddle_wgmma_wait(d) heddle_sim::wgmma_wait(__LINE__, __func__)
+#define heddle_wgmma_tf32(d, a, b) heddle_sim::wgmma<8>((d), (a), (b), heddle_sim::of_tf32, __LINE__, __func__)
+#define heddle_wgmma_bf16(d, a, b) heddle_sim::wgmma<16>((d), (a), (b), heddle_sim::of_bf16, __LINE__, __func__)
+#define heddle_wgmma_f16(d, a, b) heddle_sim::wgmma<16>((d), (a), (b), heddle_sim::of_f16, __LINE__, __func__)
 #define heddle_rank ((int32_t)(heddle_sim::self->block % heddle_sim::grid->cluster))
 #define heddle_ranks ((int32_t)heddle_sim::grid->cluster)
 #define HEDDLE_CLUSTER_SYNC heddle_sim::cluster_sync(__LINE__, __func__)

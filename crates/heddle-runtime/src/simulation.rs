@@ -34,6 +34,8 @@ pub enum Finding {
     Bounds,
     /// A thread touches an element that an asynchronous copy is still to write.
     Copy,
+    /// A product of tensor cores and another access to its operands in shared memory are in no order.
+    Product,
 }
 
 impl Finding {
@@ -46,6 +48,7 @@ impl Finding {
             4 => Finding::Memory,
             5 => Finding::Bounds,
             6 => Finding::Copy,
+            7 => Finding::Product,
             _ => return None,
         })
     }
@@ -60,6 +63,7 @@ impl fmt::Display for Finding {
             Finding::Memory => "out of memory",
             Finding::Bounds => "out of bounds",
             Finding::Copy => "asynchronous copy",
+            Finding::Product => "asynchronous product",
         })
     }
 }

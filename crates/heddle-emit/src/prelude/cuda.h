@@ -117,6 +117,84 @@ static __device__ __forceinline__ void heddle_mma_tf32(float (&d)[4], const floa
 HEDDLE_MMA(bf16)
 HEDDLE_MMA(f16)
 
+/* The bits of a number that is rounded to tf32; of two neighbours that are rounded to bf16 or f16. */
+static __device__ __forceinline__ uint32_t heddle_word_tf32(float x) {
+  uint32_t word;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(x));
+  return word;
+}
+#define HEDDLE_WORD(name)                                                                         \
+  static __device__ __forceinline__ uint32_t heddle_word_##name(float low, float high) {           \
+    uint32_t word;                                                                                 \
+    asm("cvt.rn." #name "x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));                  \
+    return word;                                                                                   \
+  }
+HEDDLE_WORD(bf16)
+HEDDLE_WORD(f16)
+
+/* Of a warpgroup, four warps whose first is a multiple of four, on sm_90a alone (PTX ISA, "Asynchronous Warpgroup Level Matrix
+ * Instructions"): d += a b for 64 rows and 8 to 128 columns, by descriptors of both matrices in shared memory (`heddle_matrix`), 8 deep
+ * with tf32 and 16 deep with bf16 or f16, sums in f32. Lane `l` of warp `w` has, in d[4 j + 2 i + k], row 16 w + 8 i + l / 4 and column
+ * 8 j + l % 4 * 2 + k ("Register Fragments and Shared Memory Matrix Layouts").
+ *
+ * Elements are stored 16 bytes at a time (`heddle_wgmma_share`), already rounded, since of 32 bits the last 13 are ignored. Tensor cores
+ * see them behind `heddle_wgmma_shared` of the lane that stored them and a barrier: theirs is the asynchronous proxy ("Async proxy").
+ * Products stand between `heddle_wgmma_open`, which orders accesses to their sums before, and `heddle_wgmma_close`; sums are there, and
+ * operands may be written again, behind `heddle_wgmma_wait`. */
+#define heddle_shared_address(place) ((uint32_t)__cvta_generic_to_shared(place))
+#define heddle_wgmma_share(place, word0, word1, word2, word3)                                      \
+  (*(uint4 *)(place) = make_uint4((word0), (word1), (word2), (word3)))
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define heddle_wgmma_shared() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define heddle_wgmma_open() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define heddle_wgmma_close() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+/* Nothing reads the sums before. */
+template <int count, int half>
+static __device__ __forceinline__ void heddle_wgmma_wait(float (&d)[count][half]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  HEDDLE_UNROLL
+  for (int i = 0; i < count; i++) {
+    HEDDLE_UNROLL
+    for (int j = 0; j < half; j++) asm volatile("" : "+f"(d[i][j])::"memory");
+  }
+}
+#define HEDDLE_SUMS_8 "%0, %1, %2, %3"
+#define HEDDLE_SUMS_16 HEDDLE_SUMS_8 ", %4, %5, %6, %7"
+#define HEDDLE_SUMS_32 HEDDLE_SUMS_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define HEDDLE_SUMS_64                                                                             \
+  HEDDLE_SUMS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define HEDDLE_SUMS_128                                                                            \
+  HEDDLE_SUMS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+                 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define HEDDLE_FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define HEDDLE_LANES_8(d) HEDDLE_FOUR(d, 0)
+#define HEDDLE_LANES_16(d) HEDDLE_LANES_8(d), HEDDLE_FOUR(d, 4)
+#define HEDDLE_LANES_32(d) HEDDLE_LANES_16(d), HEDDLE_FOUR(d, 8), HEDDLE_FOUR(d, 12)
+#define HEDDLE_LANES_64(d)                                                                         \
+  HEDDLE_LANES_32(d), HEDDLE_FOUR(d, 16), HEDDLE_FOUR(d, 20), HEDDLE_FOUR(d, 24), HEDDLE_FOUR(d, 28)
+#define HEDDLE_LANES_128(d)                                                                        \
+  HEDDLE_LANES_64(d), HEDDLE_FOUR(d, 32), HEDDLE_FOUR(d, 36), HEDDLE_FOUR(d, 40),                  \
+      HEDDLE_FOUR(d, 44), HEDDLE_FOUR(d, 48), HEDDLE_FOUR(d, 52), HEDDLE_FOUR(d, 56), HEDDLE_FOUR(d, 60)
+/* The last words: d is added to, no operand is negated, and of 16 bits neither is transposed. */
+#define HEDDLE_WGMMA(name, depth, columns, a_at, b_at, plain)                                      \
+  static __device__ __forceinline__ void heddle_wgmma_##name(float (&d)[columns / 2], uint64_t a,  \
+                                                             uint64_t b) {                         \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k" #depth ".f32." #name "." #name   \
+                 " {" HEDDLE_SUMS_##columns "}, " a_at ", " b_at ", 1, 1, 1" plain ";"             \
+                 : HEDDLE_LANES_##columns(d)                                                       \
+                 : "l"(a), "l"(b));                                                                \
+  }
+#define HEDDLE_WGMMAS(columns, a_at, b_at)                                                         \
+  HEDDLE_WGMMA(tf32, 8, columns, a_at, b_at, "")                                                   \
+  HEDDLE_WGMMA(bf16, 16, columns, a_at, b_at, ", 0, 0")                                            \
+  HEDDLE_WGMMA(f16, 16, columns, a_at, b_at, ", 0, 0")
+HEDDLE_WGMMAS(8, "%4", "%5")
+HEDDLE_WGMMAS(16, "%8", "%9")
+HEDDLE_WGMMAS(32, "%16", "%17")
+HEDDLE_WGMMAS(64, "%32", "%33")
+HEDDLE_WGMMAS(128, "%64", "%65")
+#endif
+
 /* Of a cluster, from sm_90 on: this block's number and the number of blocks, a barrier of all lanes, and the shared array of the
  * block of that number, whose elements are read and written by index. A block may not end before others are done with its arrays. */
 #define heddle_rank (heddle_cluster_word(0))
@@ -586,7 +664,7 @@ HEDDLE_COLD void heddle_note(const heddle_env *env, uint32_t line) {
   HEDDLE_SYMBOL heddle_about heddle_program = {                                                    \
       HEDDLE_ABI, (inputs), (outputs), (constants), (sizes), (table_len)}
 #define HEDDLE_MAIN                                                                                \
-  HEDDLE_FUNCTION int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
+  HEDDLE_INLINE int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
 
 HEDDLE_MAIN;
 

@@ -94,3 +94,11 @@ HEDDLE_INLINE uint32_t &heddle_row_word(int64_t at) {
 template <class T> HEDDLE_INLINE T &heddle_row(int64_t at) {
   return *(T *)&heddle_row_word(at);
 }
+
+/* The descriptor of a matrix that begins with such a word, as tensor cores read it without swizzling (PTX ISA, "Matrix Descriptor
+ * Format"): the address, and the bytes from 16 of a row to the next 16, and from eight rows to the next eight. All are multiples of 16,
+ * of which 14 bits are kept. Eight rows of 16 bytes each are next to each other. */
+HEDDLE_INLINE uint64_t heddle_matrix(int64_t at, uint32_t along, uint32_t below) {
+  const uint64_t address = heddle_shared_address(&heddle_row_word(at));
+  return (address >> 4 & 0x3fff) | (uint64_t)(along >> 4) << 16 | (uint64_t)(below >> 4) << 32;
+}

@@ -193,3 +193,32 @@ fn operands_of_tensor_cores_are_rounded() {
         }
     }
 }
+
+/// The same of a warpgroup, which reads its operands from shared memory.
+#[test]
+fn warpgroups_multiply_rounded_operands() {
+    for case in [19, 20, 21] {
+        let found = runs(case);
+        let (narrow, wide) = found.split_at(3);
+        for run in narrow {
+            let right = (run.finding, run.code, run.out) == (0, 0, 0);
+            assert!(right, "case {case}: {run:?}");
+        }
+        for run in wide {
+            assert!(run.finding == 1 && run.in_kernel, "case {case}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn unordered_operands_and_sums_of_warpgroups_are_found() {
+    for (case, finding) in [(22, 7), (23, 7), (24, 7), (25, 1)] {
+        for run in &runs(case)[..3] {
+            assert_eq!(run.finding, finding, "case {case}: {run:?}");
+        }
+    }
+    // Sums are what they were.
+    for run in &runs(26)[..3] {
+        assert!(run.finding == 0 && run.out > 0, "{run:?}");
+    }
+}

@@ -1,13 +1,13 @@
-/* Launches the program before it on 4 blocks of 64 lanes, with warps of 32 and 64 and 3 seeds; for each a line: the simulator's
+/* Launches the program before it on 4 blocks of 64 lanes, or of a warpgroup's, with warps of 32 and 64 and 3 seeds; for each a line: the simulator's
  * finding, its line of the text, the first word of the output, the launch's code, and the looks at words of the host by block 0 and
  * by others. */
 int main() {
   for (uint32_t warp = 32; warp <= 64; warp += 32)
     for (uint64_t seed = 1; seed < 4; seed++) {
-      static int64_t out[256];
+      static int64_t out[512];
       memset(out, 0, sizeof out);
       heddle_simulation simulation = {};
-      simulation.blocks = 4, simulation.threads = 64, simulation.warp = warp, simulation.seed = seed;
+      simulation.blocks = 4, simulation.threads = CASE >= 19 ? 128 : 64, simulation.warp = warp, simulation.seed = seed;
       simulation.cluster = 2;
       heddle_tensor output = {};
       output.data = out;

@@ -101,6 +101,56 @@ HEDDLE_MAIN {
   }
   out[own] = wrong;
   HEDDLE_TRY(heddle_barrier(env, worker, workers));
+#elif CASE >= 19 /* the same by a warpgroup; 22: tensor cores may not see operands yet; 23: they are written too early; 24: sums may be
+                    written; 25: half of the lanes do not come; 26: nobody waits */
+  const float more = 1 + 0x1p-13f;
+  const int lane = (int)heddle_lane, deep = CASE == 19 ? 8 : 16, run = deep / 2;
+  float d[1][8] = {{1, 2, 3, 4, 5, 6, 7, 8}};
+  for (int at = lane; at < 2 * (64 + 16); at += 128) {
+    const int part = at / 80, p = at % 80;
+    uint32_t word[4];
+    for (int i = 0; i < 4; i++) {
+      float x[2];
+      for (int j = 0; j < 2; j++) {
+        const int k = part * run + i * run / 4 + j;
+        x[j] = (float)(p < 64 ? (3 * p + 5 * k) % 11 - 5 : (7 * k + 2 * (p - 64)) % 13 - 6) * more;
+      }
+#if CASE == 19
+      word[i] = heddle_word_tf32(x[0]);
+#elif CASE == 20
+      word[i] = heddle_word_bf16(x[0], x[1]);
+#else
+      word[i] = heddle_word_f16(x[0], x[1]);
+#endif
+    }
+    heddle_wgmma_share(&heddle_row_word((part * 80 + p) * 4), word[0], word[1], word[2], word[3]);
+  }
+  if (CASE != 22) heddle_wgmma_shared();
+  HEDDLE_UNIT_SYNC;
+  if (CASE != 24) heddle_wgmma_open();
+  const uint64_t left = heddle_matrix(0, 80 * 16, 128), right = heddle_matrix(64 * 4, 80 * 16, 128);
+#if CASE == 19
+  heddle_wgmma_tf32(d[0], left, right);
+#elif CASE == 20
+  heddle_wgmma_bf16(d[0], left, right);
+#elif CASE == 25
+  if (lane < 64) heddle_wgmma_f16(d[0], left, right);
+#else
+  heddle_wgmma_f16(d[0], left, right);
+#endif
+  heddle_wgmma_close();
+  if (CASE == 23) heddle_row_word(lane) = 0;
+  if (CASE != 26) heddle_wgmma_wait(d);
+  int64_t wrong = 0;
+  for (int i = 0; i < 8; i++) {
+    const int row = lane / 32 * 16 + i / 2 % 2 * 8 + lane % 32 / 4, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    int sum = i + 1;
+    for (int k = 0; k < deep; k++)
+      sum += ((3 * row + 5 * k) % 11 - 5) * ((7 * k + 2 * column) % 13 - 6);
+    wrong += d[0][i] != (float)sum;
+  }
+  out[own] = wrong;
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
 #endif
   if (own == 0) {
     int64_t sum = 0;
