@@ -20,6 +20,8 @@ pub struct Dialect {
     pub unaligned: &'static str,
     /// Prefix of internal functions.
     pub function: &'static str,
+    /// The same of functions that are inlined.
+    pub inlined: &'static str,
     /// The qualifier for pointers without aliases.
     pub restrict: &'static str,
     /// A macro of an array, a statement that it lies in the device's memory; empty: there is no other. Otherwise each access finds that out.
@@ -102,6 +104,7 @@ pub const C: Dialect = Dialect {
     type_name: c_type,
     unaligned: "heddle_unaligned_",
     function: "HEDDLE_OUTLINE void",
+    inlined: "HEDDLE_INLINE void",
     restrict: "restrict",
     global: "",
     on_chip: "",
@@ -130,6 +133,7 @@ pub const CUDA: Dialect = Dialect {
     // The device has aligned copies.
     unaligned: "",
     function: "HEDDLE_FUNCTION void",
+    inlined: "HEDDLE_INLINE void",
     restrict: "__restrict__",
     global: "HEDDLE_GLOBAL",
     on_chip: "HEDDLE_ON_CHIP",

@@ -31,6 +31,7 @@ mod swapped_pairs;
 mod team_loops;
 mod text;
 mod tiles;
+mod warpgroups;
 mod windows;
 
 pub use constants::{Constant, Constants, is_constant};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Operator, OperatorId, Share, Split,
-    UProgram,
+    Body, Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Multiplier, Operator, OperatorId,
+    Share, Split, UProgram,
 };
 use heddle_uprogram::{Expr, ExprId};
 
@@ -124,15 +124,20 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
     if in_pieces {
         w.text.line("}");
     }
-    let name = format!("op{}", id.index());
+    // The assembler waits for each product of a warpgroup in a function that is called (ptxas, C7510).
+    let qualifier = match op.lanes {
+        Lanes::Tile(tile) if tile.by == Multiplier::Warpgroup => dialect.inlined,
+        _ => dialect.function,
+    };
+    let name = format!("{qualifier} op{}", id.index());
     Function::of(dialect, &name, in_pieces, parameters, text)
 }
 
 impl Function {
-    /// The function of a name, from the lines of its body.
+    /// The function of a name and its qualifier, from the lines of its body.
     pub fn of(
         dialect: &Dialect,
-        name: &str,
+        declared: &str,
         in_pieces: bool,
         parameters: Vec<Parameter>,
         body: Text,
@@ -143,10 +148,8 @@ impl Function {
         let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
         let site = takes_site.then(|| format!(", const uint32_t {}", Site::Parameter));
         let own: String = phase.into_iter().chain(own).chain(site).collect();
-        let qualifier = dialect.function;
-        let mut head = format!(
-            "{qualifier} {name}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{"
-        );
+        let mut head =
+            format!("{declared}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{");
         for array in &parameters {
             if let Some(memory) = array.memory {
                 head += &format!("\n  {memory}({});", array.name);

@@ -99,7 +99,7 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
         name: format!("b{}", part.buffer.index()),
         memory: dialect.memory(&program.buffers[part.buffer]),
     };
-    let name = format!("resident{}", id.index());
+    let name = format!("{} resident{}", dialect.function, id.index());
     Some(Function::of(dialect, &name, false, vec![parameter], text))
 }
 

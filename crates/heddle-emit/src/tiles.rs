@@ -9,11 +9,12 @@
 //! pass through no register, and no lane waits for them before the round ends.
 //!
 //! If operands may be rounded, warps multiply rectangles on their tensor cores instead: lanes then have the fragments of PTX's
-//! `mma.sync` for 16 rows and 8 columns, of which a rectangle has several.
+//! `mma.sync` for 16 rows and 8 columns, of which a rectangle has several. Larger rectangles are multiplied by warpgroups
+//! (`warpgroups.rs`).
 
 use heddle_ir::op::BinaryOp;
 use heddle_uprogram::contract::{Contract, Rounding};
-use heddle_uprogram::program::{Buffer, BufferKind, Local, Resident, Tile};
+use heddle_uprogram::program::{Buffer, BufferKind, Local, Multiplier, Resident, Tile};
 use heddle_uprogram::step::{Step, offsets};
 use heddle_uprogram::{Expr, ExprId};
 
@@ -22,45 +23,60 @@ use crate::quads::lies_in_fours;
 use crate::scalar::{Scalars, Site, bare, combine, element, name};
 
 /// An operand's part of a tile.
-struct Side {
+pub(crate) struct Side {
     /// `a` or `b`.
-    role: &'static str,
-    value: ExprId,
+    pub role: &'static str,
+    pub value: ExprId,
     /// Its rows or columns.
-    axis: Local,
+    pub axis: Local,
     /// Those of the tile, and those of a rectangle.
-    places: u32,
-    own: u32,
+    pub places: u32,
+    pub own: u32,
     /// C variables: the first one of the tile, the end of this unit's, the first of this rectangle in the tile.
-    from: &'static str,
-    until: &'static str,
-    mine: &'static str,
+    pub from: &'static str,
+    pub until: &'static str,
+    pub mine: &'static str,
     /// The first word of its shared elements in each half, and words from a place of the depth to the next.
-    first_word: u32,
+    pub first_word: u32,
     pitch: u32,
     /// The array and the offset of elements that are copied by fours.
     copied: Option<(Buffer, ExprId)>,
 }
 
 /// A contraction by tiles.
-struct Tiled<'c> {
-    c: &'c Contract,
-    a: Side,
-    b: Side,
+pub(crate) struct Tiled<'c> {
+    pub c: &'c Contract,
+    pub a: Side,
+    pub b: Side,
     /// Lanes with results.
-    lanes: u32,
-    /// The type that tensor cores multiply, if they do.
-    cores: Option<Rounding>,
+    pub lanes: u32,
+    by: By,
     /// Places of the depth that are shared at a time, and words for them.
-    depth: u32,
+    pub depth: u32,
     half: u32,
     /// The C type of sums.
-    ty: &'static str,
+    pub ty: &'static str,
+}
+
+/// What multiplies rectangles, in the type to which it rounds operands.
+#[derive(Clone, Copy)]
+enum By {
+    Lanes,
+    Warps(Rounding),
+    Warpgroups(Rounding),
 }
 
 impl<'c> Tiled<'c> {
     fn new(c: &'c Contract, tile: Tile, rows: Local, ty: &'static str) -> Self {
         let (depth, pad) = (tile.depth(c.rounding), tile.pad());
+        let by = match (tile.by, c.rounding) {
+            (Multiplier::Lane, _) | (_, None) => By::Lanes,
+            (Multiplier::Warp, Some(to)) => By::Warps(to),
+            (Multiplier::Warpgroup, Some(to)) => By::Warpgroups(to),
+        };
+        let half = tile.words(c.rounding) / 2;
+        // Words of all rows and columns, in their ratio.
+        let first_column = half / (tile.rows + tile.columns + 2 * pad) * (tile.rows + pad);
         let a = Side {
             role: "a",
             value: c.a.value,
@@ -83,7 +99,7 @@ impl<'c> Tiled<'c> {
             from: "start",
             until: "last",
             mine: "own_column",
-            first_word: depth * a.pitch,
+            first_word: first_column,
             pitch: tile.columns + pad,
             copied: None,
         };
@@ -92,35 +108,65 @@ impl<'c> Tiled<'c> {
             a,
             b,
             lanes: tile.lanes(),
-            cores: c.rounding.filter(|_| tile.by_cores),
+            by,
             depth,
-            half: tile.words(c.rounding) / 2,
+            half,
             ty,
         }
     }
 
-    fn sides(&self) -> [&Side; 2] {
+    pub fn sides(&self) -> [&Side; 2] {
         [&self.a, &self.b]
     }
 
-    /// Numbers of sums that a lane has along rows and columns.
+    /// Numbers of rows and columns of which a lane has sums.
     fn sums(&self) -> [u32; 2] {
         let own = [self.a.own, self.b.own];
-        match self.cores {
+        match self.by {
+            By::Lanes => own,
             // Two rows and two columns of each 16 x 8.
-            Some(_) => [own[0] / 8, own[1] / 4],
-            None => own,
+            By::Warps(_) => [own[0] / 8, own[1] / 4],
+            By::Warpgroups(_) => [own[0] / 32, own[1] / 4],
         }
     }
 
-    /// C expressions of the row and column of sum `[i][j]` in the tile.
+    /// The sizes of the array of sums.
+    fn array(&self) -> [u32; 2] {
+        let [rows, columns] = self.sums();
+        match self.by {
+            By::Lanes | By::Warps(_) => [rows, columns],
+            By::Warpgroups(_) => {
+                let products = self.products();
+                [products[0] * products[1], self.together() / 2]
+            }
+        }
+    }
+
+    /// The sum of row `i` and column `j` of this lane.
+    fn sum(&self) -> String {
+        match self.by {
+            By::Lanes | By::Warps(_) => "sum[i][j]".into(),
+            By::Warpgroups(_) => {
+                let (across, quarter) = (self.products()[1], self.together() / 4);
+                format!(
+                    "sum[i / 2 * {across} + j / {quarter}][j % {quarter} / 2 * 4 + i % 2 * 2 + j % 2]"
+                )
+            }
+        }
+    }
+
+    /// C expressions of row `i` and column `j` in the tile.
     fn places(&self) -> [&'static str; 2] {
-        match self.cores {
-            Some(_) => [
+        match self.by {
+            By::Lanes => ["own_row + i", "own_column + j"],
+            By::Warps(_) => [
                 "own_row + i / 2 * 16 + i % 2 * 8 + part / 4",
                 "own_column + j / 2 * 8 + part % 4 * 2 + j % 2",
             ],
-            None => ["own_row + i", "own_column + j"],
+            By::Warpgroups(_) => [
+                "own_row + i / 2 * 64 + part / 32 * 16 + i % 2 * 8 + part % 32 / 4",
+                "own_column + j / 2 * 8 + part % 4 * 2 + j % 2",
+            ],
         }
     }
 }
@@ -132,8 +178,11 @@ impl Writer<'_> {
             return;
         };
         let mut t = Tiled::new(c, tile, rows, (self.dialect.type_name)(c.dtype));
-        t.a.copied = self.copied(&t.a);
-        t.b.copied = self.copied(&t.b);
+        // Tensor cores of a warpgroup read shared elements themselves, so lanes have rounded them.
+        if !matches!(t.by, By::Warpgroups(_)) {
+            t.a.copied = self.copied(&t.a);
+            t.b.copied = self.copied(&t.b);
+        }
         let (depth, half) = (t.depth, t.half);
         let evaluated = || t.sides().into_iter().filter(|s| s.copied.is_none());
         let copied = || t.sides().into_iter().filter(|s| s.copied.is_some());
@@ -152,7 +201,7 @@ impl Writer<'_> {
                 side.places
             ));
         }
-        let [rows, columns] = t.sums();
+        let [rows, columns] = t.array();
         self.text.line(format!("{} sum[{rows}][{columns}];", t.ty));
         self.each("i", rows);
         self.each("j", columns);
@@ -170,36 +219,54 @@ impl Writer<'_> {
             "const int32_t then = (int32_t)(ahead / {depth} % 2) * {half};"
         ));
         for side in evaluated() {
-            let count = (depth * side.places).div_ceil(t.lanes);
-            self.text
-                .line(format!("{} next_{}[{count}];", t.ty, side.role));
+            let next = format!("{} next_{}", t.ty, side.role);
+            self.text.line(match t.by {
+                By::Lanes | By::Warps(_) => {
+                    let count = (depth * side.places).div_ceil(t.lanes);
+                    format!("{next}[{count}];")
+                }
+                By::Warpgroups(to) => {
+                    let [count, elements] = t.rows_of_lane(side, to);
+                    format!("{next}[{count}][{elements}];")
+                }
+            });
         }
         self.text.line("if (works && ahead < depth) {");
         for side in copied() {
             self.copy(&t, side);
         }
         for side in evaluated() {
-            self.fetch(&t, side);
+            match t.by {
+                By::Lanes | By::Warps(_) => self.fetch(&t, side),
+                By::Warpgroups(to) => self.fetch_rows(&t, side, to),
+            }
         }
         self.text.line("}");
         self.text.line("if (works && place >= 0) {");
         self.text.line(format!(
             "const int32_t now = (int32_t)(place / {depth} % 2) * {half};"
         ));
-        match t.cores {
-            Some(rounding) => self.add_by_cores(&t, rounding),
-            None => self.add_products(&t),
+        match t.by {
+            By::Lanes => self.add_products(&t),
+            By::Warps(to) => self.add_by_cores(&t, to),
+            By::Warpgroups(to) => self.begin_products(&t, to),
         }
         self.text.line("}");
         if evaluated().next().is_some() {
             self.text.line("if (works && ahead < depth) {");
             for side in evaluated() {
-                self.share_fetched(&t, side);
+                match t.by {
+                    By::Lanes | By::Warps(_) => self.share_fetched(&t, side),
+                    By::Warpgroups(to) => self.share_rows(&t, side, to),
+                }
             }
             self.text.line("}");
         }
         if copied().next().is_some() {
             self.text.line("heddle_copy_wait(0);");
+        }
+        if matches!(t.by, By::Warpgroups(_)) {
+            self.end_products();
         }
         self.text.line(self.dialect.unit_sync);
         self.text.line("}");
@@ -212,24 +279,26 @@ impl Writer<'_> {
     /// Declares this lane's rectangle, or its warp's and the lane's part of it.
     fn rectangle(&mut self, t: &Tiled) {
         let across = t.b.places / t.b.own;
-        let number = match t.cores {
-            Some(_) => format!("(lane / {})", Tile::WARP),
-            None => "lane".into(),
+        let group = match t.by {
+            By::Lanes => None,
+            By::Warps(_) => Some(Multiplier::Warp.lanes()),
+            By::Warpgroups(_) => Some(Multiplier::Warpgroup.lanes()),
         };
+        let number = group.map_or("lane".into(), |lanes| format!("(lane / {lanes})"));
         self.text
             .line(format!("const bool works = heddle_lane < {};", t.lanes));
         self.text.line(format!(
             "const int32_t lane = (int32_t)heddle_lane, own_row = {number} / {across} * {}, own_column = {number} % {across} * {};",
             t.a.own, t.b.own
         ));
-        if t.cores.is_some() {
+        if let Some(lanes) = group {
             self.text
-                .line(format!("const int32_t part = lane % {};", Tile::WARP));
+                .line(format!("const int32_t part = lane % {lanes};"));
         }
     }
 
     /// A loop whose trip count is a constant, and small.
-    fn each(&mut self, variable: &str, count: u32) {
+    pub(crate) fn each(&mut self, variable: &str, count: u32) {
         self.text.line("HEDDLE_UNROLL");
         self.text.line(format!(
             "for (int32_t {variable} = 0; {variable} < {count}; {variable}++) {{"
@@ -250,7 +319,7 @@ impl Writer<'_> {
     }
 
     /// Are elements of neighbouring places of the depth next to each other, or those of neighbouring rows or columns further apart?
-    fn is_along_depth(&self, c: &Contract, side: &Side) -> bool {
+    pub(crate) fn is_along_depth(&self, c: &Contract, side: &Side) -> bool {
         let found = offsets(self.program, side.value, &[]).unwrap_or_default();
         let beside = |axis: Local| {
             let step = |&at| Step::of(self.program, at, axis);
@@ -455,7 +524,7 @@ impl Writer<'_> {
             self.text.line(format!("if ({v} < {}) {{", side.until));
         }
         self.text
-            .line(format!("const {} {} = sum[i][j];", t.ty, name(t.c.sum)));
+            .line(format!("const {} {} = {};", t.ty, name(t.c.sum), t.sum()));
         let s = self.epilogue(t.c);
         self.store_finished(t.c, s);
         (0..5).for_each(|_| self.text.line("}"));

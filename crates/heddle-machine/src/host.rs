@@ -93,6 +93,7 @@ impl Processor {
             // Processors fetch ahead within a page. Measured on Zen 3 with runs of 256 to 2048 bytes; rows that are a cache
             // line longer, so that runs meet all sets of a cache, take as long.
             cores: vec![],
+            warpgroups: vec![],
             streams: Streams {
                 run_bytes: 4096.0,
                 short_run: 0.6,

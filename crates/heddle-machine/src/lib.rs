@@ -43,6 +43,8 @@ pub struct Machine {
     /// Nanoseconds of one unit for a multiplication with an addition on tensor cores, by the type that operands are rounded to; empty where
     /// there are none. They are those of a warp of 32 lanes.
     pub cores: Vec<(Cores, f64)>,
+    /// The same for instructions of a warpgroup, four warps that multiply matrices in shared memory together; empty where there are none.
+    pub warpgroups: Vec<(Cores, f64)>,
     /// Reads of memory in runs.
     pub streams: Streams,
     /// Bytes per nanosecond at which a unit reads what another unit has just written, while it is in that unit's nearest
@@ -153,6 +155,12 @@ impl Machine {
     /// The same machine without tensor cores.
     pub fn without_cores(mut self) -> Self {
         self.cores.clear();
+        self.without_warpgroups()
+    }
+
+    /// The same machine without instructions of a warpgroup on its tensor cores.
+    pub fn without_warpgroups(mut self) -> Self {
+        self.warpgroups.clear();
         self
     }
 

@@ -67,6 +67,7 @@ impl Machine {
             ],
             // A tile reads any word of its memory as fast.
             cores: vec![],
+            warpgroups: vec![],
             streams: Streams {
                 run_bytes: 8.0,
                 short_run: 0.0,

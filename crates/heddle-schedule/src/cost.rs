@@ -123,12 +123,21 @@ pub(super) fn arithmetic(machine: &Machine, dtype: DType) -> Arithmetic {
 
 /// Nanoseconds of a unit to add a product of numbers of a type on its tensor cores; `None` if it has none for it.
 pub(super) fn cores_ns(machine: &Machine, rounding: Rounding) -> Option<f64> {
+    rate(&machine.cores, rounding)
+}
+
+/// The same by instructions of a warpgroup.
+pub(super) fn warpgroups_ns(machine: &Machine, rounding: Rounding) -> Option<f64> {
+    rate(&machine.warpgroups, rounding)
+}
+
+fn rate(rates: &[(Cores, f64)], rounding: Rounding) -> Option<f64> {
     let wanted = match rounding {
         Rounding::Tf32 => Cores::Tf32,
         Rounding::Bf16 => Cores::Bf16,
         Rounding::F16 => Cores::F16,
     };
-    let found = machine.cores.iter().find(|cores| cores.0 == wanted);
+    let found = rates.iter().find(|cores| cores.0 == wanted);
     found.map(|cores| cores.1)
 }
 

@@ -19,8 +19,8 @@ use heddle_machine::Machine;
 use crate::{time, total};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Body, BufferKind, CallId, Candidate, Cluster, Grid, Lanes, Local, LocalKind, Operator,
-    OperatorId, Share, Split, Stmt, Sync, Team, UProgram, Units,
+    Body, BufferKind, CallId, Candidate, Cluster, Grid, Lanes, Local, LocalKind, Multiplier,
+    Operator, OperatorId, Share, Split, Stmt, Sync, Team, UProgram, Units,
 };
 
 /// Longer expressions are truncated.
@@ -374,10 +374,10 @@ fn lanes(lanes: Lanes) -> String {
             tile.columns,
             tile.own_rows,
             tile.own_columns,
-            if tile.by_cores {
-                "warp on tensor cores"
-            } else {
-                "lane"
+            match tile.by {
+                Multiplier::Lane => "lane",
+                Multiplier::Warp => "warp on tensor cores",
+                Multiplier::Warpgroup => "warpgroup on tensor cores",
             }
         ),
     }

@@ -5,7 +5,7 @@ use crate::harness::{Case, drawn, drawn_with};
 use heddle_machine::Machine;
 use heddle_runtime::Grid;
 use heddle_uprogram::contract::Rounding;
-use heddle_uprogram::program::{Lanes, Tile};
+use heddle_uprogram::program::{Lanes, Multiplier, Tile};
 
 const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f32[m,n], %t: f32[7,m]) -> (%a: f32[n], %b: f32[], %c: i32[n], %e: i64[n], %f: i64[n], %g: f64[n], %h: f32[n,n], %i: f32[n,7], %j: f32[m], %l: i64[], %o: i32[n]) {
   %a = reduce(%x, kind=sum, axes=[1])
@@ -174,14 +174,18 @@ pub const PRODUCTS: &str = "fn @main(%x: f32[n,m], %w: f32[m,n], %t: f32[19,m], 
 }
 ";
 
-fn tile([rows, columns]: [u32; 2], [own_rows, own_columns]: [u32; 2]) -> Lanes {
+fn of(by: Multiplier, [rows, columns]: [u32; 2], [own_rows, own_columns]: [u32; 2]) -> Lanes {
     Lanes::Tile(Tile {
         rows,
         columns,
         own_rows,
         own_columns,
-        by_cores: false,
+        by,
     })
+}
+
+fn tile(sides: [u32; 2], own: [u32; 2]) -> Lanes {
+    of(Multiplier::Lane, sides, own)
 }
 
 /// Checks a program in tiles of all forms, also of fewer lanes than a block has, around sizes that are a tile's, one more, one less, or nothing.
@@ -256,6 +260,37 @@ fn copies_are_waited_for() {
     assert!(error.to_string().contains("asynchronous cop"), "{error}");
 }
 
+/// Products whose operands are numbers of bf16, which are numbers of tf32, too, and of f16 if they are not very small.
+fn exact() -> String {
+    let names = ["x", "w", "t", "s", "v", "f", "g"];
+    let given = names.iter().fold(PRODUCTS.to_owned(), |text, name| {
+        text.replace(&format!("%{name}: f32["), &format!("%{name}0: f32["))
+    });
+    let (head, body) = given.split_once("{\n").expect("a function");
+    let casts = names.map(|name| format!("  %{name} = cast(cast(%{name}0, to=bf16), to=f32)\n"));
+    format!("{head}{{\n{}{body}", casts.concat())
+}
+
+/// Checks a program in tiles of tensor cores in three orders of threads. `word` begins those that multiply.
+fn by_cores(text: &str, [threads, size]: [u32; 2], lanes: Lanes, to: Rounding, word: &str) {
+    let what = format!("{}, size {size}, {threads} lanes, {lanes:?}", to.name());
+    let (module, inputs) = drawn("cores", text, size.into(), 1);
+    let grid = [2, threads as usize];
+    let case = Case::rounding("cores", module, &inputs, grid, (Some(lanes), Some(to)));
+    let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
+    let own = case.own_text();
+    let word = format!("{word}{}(", to.name());
+    assert!(own.contains(&word), "{what}: {own}");
+    let grids = [1, 2, 3].map(|seed| Grid {
+        blocks: 2,
+        threads,
+        warp: 32,
+        cluster: 1,
+        seed,
+    });
+    assert!(case.check_grids(&what, &grids), "{what}");
+}
+
 /// Tensor cores multiply numbers that they do not have to round as lanes do: warps of one rectangle and of several, also where a block has
 /// more warps than a tile.
 #[test]
@@ -272,53 +307,105 @@ fn products_by_tensor_cores() {
     .into_iter()
     .enumerate()
     {
-        let rounding = Rounding::ALL[k % 3];
-        let what = format!(
-            "{}, size {size}, {threads} lanes, {sides:?}",
-            rounding.name()
-        );
-        // A number of bf16 is one of tf32, and one of f16 if it is not very small.
-        let exact = PRODUCTS
-            .replace("%x: f32[", "%x0: f32[")
-            .replace("%w: f32[", "%w0: f32[")
-            .replace("%t: f32[", "%t0: f32[")
-            .replace("%s: f32[", "%s0: f32[")
-            .replace("%v: f32[", "%v0: f32[")
-            .replace("%f: f32[", "%f0: f32[")
-            .replace("%g: f32[", "%g0: f32[");
-        let (head, body) = exact.split_once("{\n").expect("a function");
-        let casts = ["x", "w", "t", "s", "v", "f", "g"];
-        let casts =
-            casts.map(|name| format!("  %{name} = cast(cast(%{name}0, to=bf16), to=f32)\n"));
-        let text = format!("{head}{{\n{}{body}", casts.concat());
-        let (module, inputs) = drawn("cores", &text, size, 1);
-        let Lanes::Tile(tile) = tile(sides, own) else {
-            panic!("{what}: no tile");
-        };
-        let lanes = Lanes::Tile(Tile {
-            by_cores: true,
-            ..tile
-        });
-        let grid = [2, threads];
-        let case = Case::rounding(
-            "cores",
-            module,
-            &inputs,
-            grid,
-            (Some(lanes), Some(rounding)),
-        );
-        let case = case.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let lanes = of(Multiplier::Warp, sides, own);
+        let to = Rounding::ALL[k % 3];
+        by_cores(&exact(), [threads, size], lanes, to, "heddle_mma_");
+    }
+}
+
+/// The same by warpgroups.
+#[test]
+fn products_by_warpgroups() {
+    for (k, (threads, size, sides, own)) in [
+        (128, 33, [64, 8], [64, 8]),
+        (256, 129, [128, 64], [64, 64]),
+        (384, 65, [64, 64], [64, 32]),
+        (256, 70, [64, 256], [64, 128]),
+        (128, 1, [128, 128], [128, 128]),
+        (128, 0, [64, 16], [64, 16]),
+        (256, 63, [256, 16], [128, 16]),
+        (128, 64, [64, 64], [64, 64]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let lanes = of(Multiplier::Warpgroup, sides, own);
+        let to = Rounding::ALL[k % 3];
+        by_cores(&exact(), [threads, size], lanes, to, "heddle_wgmma_");
+    }
+}
+
+/// Rows around a warpgroup's, depths around an instruction's, and columns that fill no tile.
+#[test]
+fn warpgroups_multiply_odd_sizes() {
+    let sizes = [
+        [63, 7, 8],
+        [64, 1, 24],
+        [65, 17, 1],
+        [127, 8, 100],
+        [129, 17, 24],
+        [129, 33, 100],
+    ];
+    // Quarters are numbers of all types.
+    let lines = sizes.iter().enumerate();
+    let (mut parameters, mut results, mut body, mut names) = (vec![], vec![], vec![], vec![]);
+    for (k, [rows, depth, columns]) in lines {
+        parameters.push(format!(
+            "%a{k}: f32[{rows},{depth}], %b{k}: f32[{depth},{columns}], %c{k}: f32[{columns}]"
+        ));
+        results.push(format!("%y{k}: f32[{rows},{columns}]"));
+        body.push(format!(
+            "  %x{k} = mul(floor(mul(%a{k}, 4.0)), 0.25)
+  %w{k} = mul(floor(mul(%b{k}, 4.0)), 0.25)
+  %y{k} = tanh(add(dot(%x{k}, %w{k}), %c{k}))
+"
+        ));
+        names.push(format!("%y{k}"));
+    }
+    let text = format!(
+        "fn @main({}) -> ({}) {{\n{}  return {}\n}}\n",
+        parameters.join(", "),
+        results.join(", "),
+        body.concat(),
+        names.join(", ")
+    );
+    for (to, threads, sides, own) in [
+        (Rounding::Tf32, 256, [128, 64], [64, 64]),
+        (Rounding::Bf16, 256, [64, 128], [64, 64]),
+        (Rounding::F16, 128, [128, 32], [128, 32]),
+    ] {
+        let lanes = of(Multiplier::Warpgroup, sides, own);
+        by_cores(&text, [threads, 1], lanes, to, "heddle_wgmma_");
+    }
+}
+
+/// The simulator stops a run that writes operands before they were multiplied, and one whose tensor cores may not see them.
+#[test]
+fn products_of_warpgroups_are_waited_for() {
+    let text = "fn @main(%x: f32[n,m], %w: f32[m,n]) -> (%y: f32[n,n]) {
+  return dot(%x, %w)
+}
+";
+    let lanes = of(Multiplier::Warpgroup, [64, 64], [64, 64]);
+    for word in [
+        "heddle_wgmma_open();",
+        "heddle_wgmma_shared();",
+        "heddle_wgmma_wait(sum);",
+    ] {
+        let (module, inputs) = drawn("waits", text, 100, 1);
+        let forms = (Some(lanes), Some(Rounding::Tf32));
+        let case = Case::rounding("waits", module, &inputs, [1, 128], forms);
+        let mut case = case.expect("it is compiled");
         let own = case.own_text();
-        let word = format!("heddle_mma_{}(", rounding.name());
-        assert!(own.contains(&word), "{what}: {own}");
-        let grids = [1, 2, 3].map(|seed| Grid {
-            blocks: 2,
-            threads: threads as u32,
-            warp: 32,
-            cluster: 1,
-            seed,
-        });
-        assert!(case.check_grids(&what, &grids), "{what}");
+        assert_eq!(own.matches(word).count(), 1, "{own}");
+        // Barriers alone let the next round write over what is still read.
+        let moved = match word {
+            "heddle_wgmma_wait(sum);" => "if (ahead >= depth) heddle_wgmma_wait(sum);",
+            _ => "",
+        };
+        case.source.text = case.source.text.replace(word, moved);
+        let error = case.error_on("waits", grids(1, 128)[0]).to_string();
+        assert!(error.contains("asynchronous product"), "{word}: {error}");
     }
 }
 
@@ -469,5 +556,6 @@ fn rows_have_the_room_that_machines_promise() {
     for machine in machines {
         let exchange = machine.exchange.expect("lanes of a GPU exchange values");
         assert_eq!(exchange.shared_bytes, bytes);
+        assert_eq!(4 * Tile::WORDS as usize, bytes);
     }
 }

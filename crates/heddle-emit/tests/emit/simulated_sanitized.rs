@@ -14,7 +14,7 @@ use heddle_runtime::{
     Standalone,
 };
 use heddle_uprogram::UProgram;
-use heddle_uprogram::program::{Lanes, Tile};
+use heddle_uprogram::program::{Lanes, Multiplier, Tile};
 
 pub const GRID: Grid = Grid {
     blocks: 3,
@@ -128,7 +128,7 @@ fn lanes_of_a_point_are_clean() {
         columns: 8,
         own_rows: 2,
         own_columns: 4,
-        by_cores: false,
+        by: Multiplier::Lane,
     });
     let (partial, next) = (
         "= own.word;\n  HEDDLE_UNIT_SYNC;\n",

@@ -9,8 +9,8 @@
 //! - all lanes of the unit take some neighbouring points: they read along the points, in as many parts of the reduced axis as there
 //!   are lanes for;
 //! - all lanes of the unit compute a tile of a contraction with rows and columns ([`Tile`](heddle_uprogram::program::Tile)): each element of an operand is evaluated once
-//!   for the tile, shared, and used for a rectangle of results at once, by lanes, or by the tensor cores of warps where operands may be
-//!   rounded.
+//!   for the tile, shared, and used for a rectangle of results at once, by lanes, or by the tensor cores of warps or warpgroups where
+//!   operands may be rounded. A warpgroup multiplies 64 rows at a time, so it is for units with as many.
 //!
 //! Each form is priced: the places that a lane computes, the transactions of its accesses, and the exchange of partial results. Floats are
 //! summed in another order, the same in each run. Rows of a chain must fit the memory that lanes share. Shares stay as they are, so the
@@ -175,7 +175,7 @@ impl Work {
         let apart = self.time(machine, exchange, Lanes::Apart) * (1.0 - WORTH);
         let mut best = (Lanes::Apart, apart);
         for lanes in warps.chain(units).chain(tiles) {
-            if !self.fits(machine, exchange, lanes) {
+            if !self.fits(machine, exchange, lanes) || !self.fills(lanes) {
                 continue;
             }
             let time = self.time(machine, exchange, lanes);
@@ -199,6 +199,14 @@ impl Work {
         let groups = Form::of(machine, lanes).groups as usize;
         let bytes = groups * self.elements * WORD;
         count as usize <= exchange.warp && bytes <= exchange.shared_bytes
+    }
+
+    /// Do a unit's points fill what is computed at a time?
+    fn fills(&self, lanes: Lanes) -> bool {
+        match (lanes, &self.tiled) {
+            (Lanes::Tile(tile), Some(tiled)) => tiled.fills(tile),
+            _ => true,
+        }
     }
 
     /// Nanoseconds of a unit under a form.

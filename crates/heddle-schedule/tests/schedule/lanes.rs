@@ -93,6 +93,10 @@ fn unsound_lanes_are_refused() {
     let rounded = "tensor cores round operands that are not to be rounded";
     let cores = "own 16 16 cores {";
     assert_eq!(fault("operator op9", "own 8 8 {", cores), rounded);
+    let cores = "own 64 8 warpgroup {";
+    assert_eq!(fault("operator op9", "own 8 8 {", cores), rounded);
+    let few = "own 32 8 warpgroup {";
+    assert_eq!(fault("operator op9", "own 8 8 {", few), fits);
     let floats = "only operands of f32 are rounded";
     let changed = "contract f64 rounded tf32";
     assert_eq!(fault("operator op10", "contract f64", changed), floats);

@@ -39,7 +39,8 @@ use crate::expr::{Expr, ExprId, Pool};
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
 pub use operator::{
-    Body, Candidate, Chain, ChainStep, Grid, Lanes, Operator, Routine, Share, Split, Tile,
+    Body, Candidate, Chain, ChainStep, Grid, Lanes, Multiplier, Operator, Routine, Share, Split,
+    Tile,
 };
 pub use resident::{Resident, ResidentPart};
 pub use stmt::{Cluster, Stmt, Sync, Units, for_each_stmt, for_each_stmt_mut};

@@ -50,9 +50,8 @@ pub enum Lanes {
     Tile(Tile),
 }
 
-/// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and the rectangle of them that one lane
-/// computes, or one warp on its tensor cores. All are powers of two. Lane or warp `l` has rectangle `l` of the tile, counted along columns
-/// first.
+/// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and the rectangle of them that one lane,
+/// warp or warpgroup computes. All are powers of two. Lane, warp or warpgroup `l` has rectangle `l` of the tile, counted along columns first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Rows of the tile.
@@ -63,44 +62,109 @@ pub struct Tile {
     pub own_rows: u32,
     /// Columns of a rectangle.
     pub own_columns: u32,
-    /// Do tensor cores multiply, in the type to which the contraction's operands may be rounded?
-    pub by_cores: bool,
+    /// What computes a rectangle.
+    pub by: Multiplier,
+}
+
+/// What computes a rectangle of a tile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Multiplier {
+    /// One lane.
+    #[default]
+    Lane,
+    /// A warp on its tensor cores, in the type to which the contraction's operands may be rounded.
+    Warp,
+    /// The same by four warps, whose tensor cores read both operands from shared memory.
+    Warpgroup,
+}
+
+impl Multiplier {
+    /// Its name in texts; of a lane none.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Multiplier::Lane => "",
+            Multiplier::Warp => "cores",
+            Multiplier::Warpgroup => "warpgroup",
+        }
+    }
+
+    /// Its lanes.
+    pub const fn lanes(self) -> u32 {
+        match self {
+            Multiplier::Lane => 1,
+            Multiplier::Warp => Tile::WARP,
+            Multiplier::Warpgroup => 4 * Tile::WARP,
+        }
+    }
+
+    /// Rows and columns that it multiplies at a time, at least.
+    pub const fn least(self) -> [u32; 2] {
+        match self {
+            Multiplier::Lane => [1, 1],
+            Multiplier::Warp => [16, 8],
+            Multiplier::Warpgroup => [64, 8],
+        }
+    }
 }
 
 impl Tile {
     /// Lanes of a warp whose tensor cores multiply.
     pub const WARP: u32 = 32;
 
-    /// Rows and columns that tensor cores multiply at a time.
-    pub const CORES: [u32; 2] = [16, 8];
+    /// Words of shared memory for operands.
+    pub const WORDS: u32 = 6144;
+
+    /// Columns that a warpgroup multiplies at a time, at most: its operands then take less time than its products.
+    pub const WIDEST: u32 = 128;
+
+    /// Words of a row or column that tensor cores multiply at a time: eight of tf32, or twice as many elements of 16 bits.
+    const STEP: u32 = 8;
 
     /// Places of the depth axis that lanes share at a time.
     pub fn depth(self, rounding: Option<Rounding>) -> u32 {
-        let cores = rounding.filter(|_| self.by_cores);
-        cores.map_or(8, Rounding::depth)
+        match (self.by, rounding) {
+            (Multiplier::Lane, _) | (_, None) => 8,
+            (Multiplier::Warp, Some(to)) => to.depth(),
+            (Multiplier::Warpgroup, Some(to)) => self.steps() * to.depth(),
+        }
+    }
+
+    /// Instructions along the depth that a warpgroup issues between barriers: as many as there is memory for, up to four.
+    pub fn steps(self) -> u32 {
+        let words = 2 * Self::STEP * (self.rows + self.columns);
+        let fits = |steps: &u32| steps * words <= Self::WORDS;
+        [4, 2].into_iter().find(fits).unwrap_or(1)
     }
 
     /// Words from a place of the depth to the next beyond those of the tile's rows or columns. Lanes of a warp reach different banks of the
-    /// shared memory by it: those that write a column of an operand, those that read operands of tensor cores.
+    /// shared memory by it: those that write a column of an operand, those that read operands of tensor cores. Operands of a warpgroup lie
+    /// in another order.
     pub fn pad(self) -> u32 {
-        if self.by_cores { 8 } else { 4 }
+        match self.by {
+            Multiplier::Lane => 4,
+            Multiplier::Warp => 8,
+            Multiplier::Warpgroup => 0,
+        }
     }
 
     /// Lanes with results.
     pub fn lanes(self) -> u32 {
         let rectangles = self.rows / self.own_rows * (self.columns / self.own_columns);
-        let lanes = if self.by_cores { Self::WARP } else { 1 };
-        rectangles.saturating_mul(lanes)
+        rectangles.saturating_mul(self.by.lanes())
     }
 
     /// Words of shared memory: parts of both operands, those that are read and those that are written meanwhile.
     pub fn words(self, rounding: Option<Rounding>) -> u32 {
-        2 * self.depth(rounding) * (self.rows + self.columns + 2 * self.pad())
+        let depth = match self.by {
+            Multiplier::Lane | Multiplier::Warp => self.depth(rounding),
+            Multiplier::Warpgroup => self.steps() * Self::STEP,
+        };
+        2 * depth * (self.rows + self.columns + 2 * self.pad())
     }
 
     /// True if its numbers are powers of two, and rectangles fill it.
     pub fn is_sound(self) -> bool {
-        let least = if self.by_cores { Self::CORES } else { [1, 1] };
+        let least = self.by.least();
         let sides = [
             (self.rows, self.own_rows, least[0]),
             (self.columns, self.own_columns, least[1]),

@@ -11,8 +11,8 @@ use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Call, CallId, Cluster, Lanes, Local, LocalData, LocalKind,
-    Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, Tile,
-    UProgram, Units,
+    Multiplier, Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync,
+    Team, Tile, UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -291,12 +291,20 @@ impl Parser<'_, '_> {
     fn tile(&mut self) -> Result<Tile> {
         let (rows, columns) = (self.c.number()?, self.c.number()?);
         self.c.expect_word("own")?;
+        let (own_rows, own_columns) = (self.c.number()?, self.c.number()?);
+        let by = if self.c.eat_word(Multiplier::Warp.name())? {
+            Multiplier::Warp
+        } else if self.c.eat_word(Multiplier::Warpgroup.name())? {
+            Multiplier::Warpgroup
+        } else {
+            Multiplier::Lane
+        };
         Ok(Tile {
             rows,
             columns,
-            own_rows: self.c.number()?,
-            own_columns: self.c.number()?,
-            by_cores: self.c.eat_word("cores")?,
+            own_rows,
+            own_columns,
+            by,
         })
     }
 

@@ -11,8 +11,8 @@ use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Operator, OperatorId, Port,
-    Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
+    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Multiplier, Operator, OperatorId,
+    Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -173,12 +173,13 @@ impl Printer<'_, '_, '_> {
             Lanes::Warp(lanes) => self.put(format_args!(" lanes warp {lanes}")),
             Lanes::Unit(points) => self.put(format_args!(" lanes unit {points}")),
             Lanes::Tile(tile) => self.put(format_args!(
-                " lanes tile {} {} own {} {}{}",
+                " lanes tile {} {} own {} {}{}{}",
                 tile.rows,
                 tile.columns,
                 tile.own_rows,
                 tile.own_columns,
-                if tile.by_cores { " cores" } else { "" }
+                if tile.by == Multiplier::Lane { "" } else { " " },
+                tile.by.name()
             )),
         }
         if let Some(Resident { second, at, units }) = op.resident {

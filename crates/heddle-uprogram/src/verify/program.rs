@@ -43,7 +43,8 @@ use super::types::verify_pool;
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Cluster, Lanes, Local, LocalKind,
-    Operator, Port, ProcedureId, Share, Stmt, Sync, Team, Tile, UProgram, Units, for_each_stmt,
+    Multiplier, Operator, Port, ProcedureId, Share, Stmt, Sync, Team, Tile, UProgram, Units,
+    for_each_stmt,
 };
 
 /// A rule that a uProgram breaks.
@@ -378,7 +379,7 @@ fn tile(program: &UProgram, op: &Operator, tile: Tile) -> Checked {
         _ if !tile.is_sound() => Err(Fault::Rule(
             "a tile's numbers are no powers of two that fit",
         )),
-        _ if tile.by_cores && c.rounding.is_none() => Err(Fault::Rule(
+        _ if tile.by != Multiplier::Lane && c.rounding.is_none() => Err(Fault::Rule(
             "tensor cores round operands that are not to be rounded",
         )),
         None => Err(Fault::Rule(
