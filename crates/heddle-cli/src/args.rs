@@ -269,7 +269,8 @@ pub struct Exec {
     /// out of bounds, are errors with line and node. Slow, and without --max-memory; there is no seed.
     #[arg(long, value_enum, value_name = "KIND")]
     pub sanitize: Option<SanitizeArg>,
-    /// The architecture that --device cuda builds for, as sm_90; default: that of the device.
+    /// The architecture that --device cuda builds for, as sm_90; default: that of the device, with the instructions that only it has
+    /// (sm_90a).
     #[arg(long, value_name = "ARCH")]
     pub arch: Option<String>,
     #[command(flatten)]

@@ -57,7 +57,8 @@ pub struct CompileOptions {
     /// up to 16 blocks of 256: a race, or an access out of bounds, is an error of kind [`ErrorKind::Internal`](crate::ErrorKind::Internal).
     /// Such runs are slow; memory is not limited.
     pub sanitize: Option<Sanitizer>,
-    /// The architecture that programs for [`Device::Cuda`] are built for, as `sm_90`; `None`: that of the device.
+    /// The architecture that programs for [`Device::Cuda`] are built for, as `sm_90`; `None`: that of the device, with the instructions
+    /// that only it has (`sm_90a`).
     pub arch: Option<String>,
     /// Do the graph passes run? They compute constants in the types that the program states: a
     /// run that is to compute in `f64` throughout takes the program without them.

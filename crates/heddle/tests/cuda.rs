@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use heddle::{
     CacheChoice, CancelToken, CompileOptions, Device, Dim, ErrorKind, Inputs, Limit, Machine,
-    Model, OpenOptions, Outputs, Program, Remedy, RunOptions, Tensor, Tolerance, Type, compare,
-    compile,
+    Model, OpenOptions, Outputs, Precision, Program, Remedy, RunOptions, Tensor, Tolerance, Type,
+    compare, compile,
 };
 
 use fake_cuda::in_child;
@@ -269,6 +269,32 @@ fn older_devices_are_asked_for_no_clusters() {
         return;
     };
     assert_eq!(log.get("cuOccupancyMaxActiveClusters"), None, "{log:?}");
+}
+
+/// Products of whole numbers, which all types of tensor cores have.
+const PRODUCT: &str = "fn @main(%x: f32[130,70], %w: f32[70,90]) -> (%y: f32[130,90]) {
+  return dot(floor(mul(%x, 4.0)), floor(mul(%w, 4.0)))
+}
+";
+
+/// Hopper's own architecture, which is the default, has products of warpgroups.
+#[test]
+fn products_are_right_on_both_architectures_of_hopper() {
+    let name = "products_are_right_on_both_architectures_of_hopper";
+    if in_child(name, "sms=1,threads=128").is_some() {
+        return;
+    }
+    for arch in [None, Some("sm_90a"), Some("sm_90")] {
+        let options = CompileOptions {
+            precision: Precision::Tf32,
+            arch: arch.map(str::to_owned),
+            ..options()
+        };
+        let program = compile(&Model::parse("m", PRODUCT).unwrap(), &options).unwrap();
+        let inputs = program.draw(1, &BTreeMap::new()).unwrap();
+        let wanted = outputs(&program.on_interpreter(), &inputs);
+        assert_close(&outputs(&program, &inputs), &wanted);
+    }
 }
 
 #[test]

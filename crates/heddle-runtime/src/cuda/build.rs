@@ -31,7 +31,7 @@ impl Gpu {
     /// There is no driver or device, or one that does not do.
     pub fn open(arch: Option<&str>) -> Result<Gpu, DeviceError> {
         let device = Device::open()?;
-        let arch = arch.unwrap_or(&device.facts().arch).to_owned();
+        let arch = arch.map_or_else(|| device.facts().own_arch(), str::to_owned);
         Ok(Gpu { device, arch })
     }
 

@@ -95,6 +95,15 @@ impl Device {
 }
 
 impl Facts {
+    /// The architecture of programs for this device alone: Hopper has instructions that are not in `sm_90`, since later devices lack them
+    /// (PTX ISA, "PTX Module Directives: .target").
+    pub fn own_arch(&self) -> String {
+        match &*self.arch {
+            "sm_90" => "sm_90a".into(),
+            other => other.into(),
+        }
+    }
+
     fn of(driver: &Driver, device: i32) -> Result<Facts, DeviceError> {
         let number = |attribute| driver.attribute(attribute, device);
         let count =

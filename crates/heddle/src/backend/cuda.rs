@@ -42,10 +42,7 @@ impl Cuda {
         let mut machine = machine;
         let on_chip = &mut machine.limits.on_chip_bytes;
         *on_chip = facts.shared_bytes.min(*on_chip);
-        let machine = match arch_number(&gpu.arch) >= Some(CORES) {
-            true => machine,
-            false => machine.without_cores(),
-        };
+        let machine = of_arch(machine, &gpu.arch);
         let setup = Setup {
             device: Device::Cuda,
             dialect: &heddle_emit::CUDA,
@@ -80,6 +77,18 @@ const CORES: u32 = 80;
 
 /// The first architecture with clusters.
 const CLUSTERS: u32 = 90;
+
+/// The only architecture with instructions of a warpgroup, which those after it do not have.
+const WARPGROUPS: &str = "sm_90a";
+
+/// A machine as programs for an architecture use it.
+fn of_arch(machine: Machine, arch: &str) -> Machine {
+    match arch_number(arch) >= Some(CORES) {
+        true if arch == WARPGROUPS => machine,
+        true => machine.without_warpgroups(),
+        false => machine.without_cores(),
+    }
+}
 
 /// The number of an architecture such as `sm_90a`.
 fn arch_number(arch: &str) -> Option<u32> {
@@ -174,8 +183,10 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(options: &CompileOptions) -> Self {
+        let machine = options.machine(Target::Cuda);
+        let arch = options.arch.as_deref().unwrap_or(WARPGROUPS);
         Self {
-            machine: options.machine(Target::Cuda),
+            machine: of_arch(machine, arch),
         }
     }
 }
@@ -220,6 +231,34 @@ mod tests {
     fn test(name: &str) -> String {
         let module = module_path!().split_once("::").expect("the crate's name");
         format!("{}::{name}", module.1)
+    }
+
+    /// Hopper is built for by its own architecture, which alone has instructions of a warpgroup.
+    #[test]
+    fn machines_have_the_tensor_cores_of_the_architecture() {
+        let name = test("machines_have_the_tensor_cores_of_the_architecture");
+        if in_child(&name, "sms=4,threads=128").is_some() {
+            return;
+        }
+        for (arch, cores) in [
+            (None, [true, true]),
+            (Some("sm_90a"), [true, true]),
+            (Some("sm_90"), [true, false]),
+            (Some("sm_100a"), [true, false]),
+            (Some("sm_75"), [false, false]),
+        ] {
+            let options = CompileOptions {
+                device: Device::Cuda,
+                arch: arch.map(str::to_owned),
+                ..Default::default()
+            };
+            let cuda = Cuda::new(&options).unwrap();
+            assert_eq!(cuda.gpu.arch, arch.unwrap_or("sm_90a"));
+            for machine in [cuda.machine(), Writer::new(&options).machine()] {
+                let found = [&machine.cores, &machine.warpgroups].map(|rates| !rates.is_empty());
+                assert_eq!(found, cores, "{arch:?}");
+            }
+        }
     }
 
     /// The driver's clock runs ahead where nothing moves.

@@ -17,7 +17,11 @@ const SIZE: usize = 70;
 const ROUNDED: f32 = 32.0;
 
 fn program(options: CompileOptions) -> Program {
-    compile(&Model::parse("product", PRODUCT).unwrap(), &options).unwrap()
+    program_of(PRODUCT, options)
+}
+
+fn program_of(text: &str, options: CompileOptions) -> Program {
+    compile(&Model::parse("product", text).unwrap(), &options).unwrap()
 }
 
 fn simulated(precision: Precision) -> CompileOptions {
@@ -32,18 +36,23 @@ fn simulated(precision: Precision) -> CompileOptions {
 
 /// The only number in the result.
 fn result(program: &Program) -> f32 {
+    result_of(program, [SIZE; 2])
+}
+
+/// The same of so many rows and columns.
+fn result_of(program: &Program, [rows, columns]: [usize; 2]) -> f32 {
     let ones = |dims: [usize; 2]| {
         let values = vec![1.0f32 + 0.5f32.powi(12); dims[0] * dims[1]];
         Tensor::from_slice(dims.to_vec(), &values)
     };
     let inputs = Inputs::from_iter([
-        ("x".to_string(), ones([SIZE, 64]).into()),
-        ("w".to_string(), ones([64, SIZE]).into()),
+        ("x".to_string(), ones([rows, 64]).into()),
+        ("w".to_string(), ones([64, columns]).into()),
     ]);
     let run = program.run(inputs, &RunOptions::default()).unwrap();
     let found = run.outputs["y"].as_tensor().unwrap();
     let found = found.to_vec::<f32>().unwrap();
-    assert_eq!(found.len(), SIZE * SIZE);
+    assert_eq!(found.len(), rows * columns);
     assert!(found.iter().all(|x| *x == found[0]), "{found:?}");
     found[0]
 }
@@ -63,6 +72,31 @@ fn tensor_cores_round_operands() {
             _ => ROUNDED,
         };
         assert_eq!(result(&program), wanted, "{precision}");
+        assert_eq!(notes(&program), "", "{precision}");
+    }
+}
+
+/// Blocks of four warps multiply many rows by warpgroups, also where 132 blocks share them.
+#[test]
+fn warpgroups_round_operands() {
+    let sizes = [1024, 512];
+    for (precision, word) in [
+        (Precision::Tf32, "heddle_wgmma_tf32("),
+        (Precision::Bf16, "heddle_wgmma_bf16("),
+        (Precision::F16, "heddle_wgmma_f16("),
+    ] {
+        let text = PRODUCT.replace("[n,", &format!("[{},", sizes[0]));
+        let text = text.replace(",n]", &format!(",{}]", sizes[1]));
+        let options = CompileOptions {
+            grid: "blocks=2,threads=128".parse().unwrap(),
+            ..simulated(precision)
+        };
+        let program = program_of(&text, options);
+        let source = program.emit(Target::Cuda, Emit::Source).unwrap();
+        let source = source.to_string();
+        let own = &source[source.rfind("HEDDLE_PROGRAM(").unwrap()..];
+        assert!(own.contains(word), "{own}");
+        assert_eq!(result_of(&program, sizes), ROUNDED, "{precision}");
         assert_eq!(notes(&program), "", "{precision}");
     }
 }
