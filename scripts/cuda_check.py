@@ -1,4 +1,4 @@
-"""Compiles the CUDA text of models to sm_90 cubins with NVRTC; no GPU and no driver is needed.
+"""Compiles the CUDA text of models to sm_90a cubins with NVRTC; no GPU and no driver is needed.
 usage: python cuda_check.py HEDDLE OUT MODEL ...
 
 A MODEL is a file, or a folder whose folders hold a model.onnx each; FILE@NAME,... is compiled for many
@@ -14,7 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-OPTIONS = (b"--gpu-architecture=sm_90", b"--std=c++17", b"--disable-warnings",
+OPTIONS = (b"--gpu-architecture=sm_90a", b"--std=c++17", b"--disable-warnings",
            b"--ptxas-options=--verbose")
 
 
@@ -45,6 +45,8 @@ class Nvrtc:
         spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", log)
         if not spills:
             raise ValueError(f"the compiler does not say what it spills: {log}")
+        if "wgmma" in log:
+            raise ValueError(f"the compiler waits for each product of a warpgroup: {log}")
         cubin = self.text(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
         return cubin, sum(map(int, spills))
 

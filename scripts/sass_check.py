@@ -1,9 +1,10 @@
-"""Reads the machine code that NVRTC makes for sm_90: no GPU and no driver is needed.
+"""Reads the machine code that NVRTC makes for sm_90a: no GPU and no driver is needed.
 usage: python sass_check.py HEDDLE OUT
 
 Checks of hot loops and syncs, each by the instructions of one function:
 - a recurrent step loads weights from shared memory, and its state, 16 bytes at a time;
 - products by tiles load 16 bytes at a time from shared memory, and with `--precision` use the tensor cores;
+- those of many rows do so by warpgroups, which wait once for all instructions of a round;
 - a barrier of all blocks has one fence, and one of a cluster is the hardware's, with one;
 - what a kernel writes is not read by way of the read-only cache;
 - code and the time to compile it do not grow with trip counts or the depth of recursion."""
@@ -28,6 +29,8 @@ PRODUCT = """fn @main(%a: f32[1024,1024], %b: f32[1024,1024]) -> (%y: f32[1024,1
   return dot(%a, %b)
 }
 """
+# A block has 32 rows.
+SMALLER = PRODUCT.replace("1024", "512")
 CLUSTER = """fn @main(%x: f32[1,128], %w: f32[128,128]) -> (%y: f32[1,128]) {
   %y = loop %i trip 40 carry (%h: f32[1,128] = %x) {
     continue carry tanh(mul(dot(%h, %w), 0.1))
@@ -104,12 +107,26 @@ def tiles(make) -> str:
 def tensor_cores(make) -> str:
     said = []
     for precision, instruction in (("tf32", r"HMMA\.\d+\.F32\.TF32"), ("bf16", r"HMMA\.\d+\.F32\.BF16"), ("f16", r"HMMA\.\d+\.F32\b(?!\.)")):
-        code = make(f"product_{precision}", PRODUCT, "--precision", precision).of(OPERATORS)
+        code = make(f"smaller_{precision}", SMALLER, "--precision", precision).of(OPERATORS)
         found = counts(code, instruction)
         if found == 0:
             raise ValueError(f"{precision}: none of {sorted(set(re.findall(r'HMMA[.0-9A-Z]*', code)))} is {instruction}")
         said.append(f"{found} in {precision}")
     return "HMMA: " + ", ".join(said)
+
+
+def warpgroups(make) -> str:
+    """Their operators are a part of the kernel."""
+    said = []
+    for precision, instruction in (("tf32", r"HGMMA\.64x\d+x8\.F32\.TF32"), ("bf16", r"HGMMA\.64x\d+x16\.F32\.BF16"), ("f16", r"HGMMA\.64x\d+x16\.F32\b(?!\.)")):
+        code = make(f"product_{precision}", PRODUCT, "--precision", precision).of("kernel")
+        found = [counts(code, what) for what in (instruction, r"WARPGROUP\.ARRIVE", r"WARPGROUP\.DEPBAR", r"FENCE\.VIEW\.ASYNC", r"STS\.128", "HMMA")]
+        if found[0] == 0 or found[1:4] != [1, 1, 1] or found[4] == 0 or found[5]:
+            raise ValueError("{}: {} HGMMA, {} beginnings, {} waits, {} fences, {} STS.128, {} HMMA".format(precision, *found))
+        if not re.search(r"HGMMA.*STS\.128.*WARPGROUP\.DEPBAR", code, re.DOTALL):
+            raise ValueError(f"{precision}: lanes share no elements while tensor cores multiply")
+        said.append(f"{found[0]} in {precision}")
+    return "HGMMA: " + ", ".join(said) + ", with one wait for all of a round, behind the stores of the next"
 
 
 def fences(make) -> str:
@@ -121,7 +138,7 @@ def fences(make) -> str:
 
 
 def clusters(make) -> str:
-    code = make("cluster", CLUSTER).of("heddle_unit_main")
+    code = make("cluster", CLUSTER).of("kernel")
     found = [counts(code, what) for what in ("UCGABAR_ARV", "UCGABAR_WAIT", "MEMBAR")]
     if found != [1, 1, 1]:
         raise ValueError("{} arrivals, {} waits and {} fences for one barrier of a cluster".format(*found))
@@ -158,7 +175,7 @@ def main(heddle: str, out: str) -> int:
         return Program(nvrtc, heddle, folder, *args)
 
     failed = 0
-    checks = (recurrent_steps, tiles, tensor_cores, fences, clusters, read_only, sizes)
+    checks = (recurrent_steps, tiles, tensor_cores, warpgroups, fences, clusters, read_only, sizes)
     for check in checks:
         try:
             good, said = True, check(make)
