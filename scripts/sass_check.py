@@ -138,7 +138,7 @@ def fences(make) -> str:
 
 
 def clusters(make) -> str:
-    code = make("cluster", CLUSTER).of("kernel")
+    code = make("cluster", CLUSTER).of("heddle_unit_main")
     found = [counts(code, what) for what in ("UCGABAR_ARV", "UCGABAR_WAIT", "MEMBAR")]
     if found != [1, 1, 1]:
         raise ValueError("{} arrivals, {} waits and {} fences for one barrier of a cluster".format(*found))

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use heddle_ir::Entity;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Multiplier, Operator, OperatorId,
-    Share, Split, UProgram,
+    Body, Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Operator, OperatorId, Share, Split,
+    UProgram,
 };
 use heddle_uprogram::{Expr, ExprId};
 
@@ -124,10 +124,10 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
     if in_pieces {
         w.text.line("}");
     }
-    // The assembler waits for each product of a warpgroup in a function that is called (ptxas, C7510).
-    let qualifier = match op.lanes {
-        Lanes::Tile(tile) if tile.by == Multiplier::Warpgroup => dialect.inlined,
-        _ => dialect.function,
+    // The assembler waits for each product of a warpgroup in a function that is called (ptxas, C7510), so they are a part of the kernel.
+    let qualifier = match op.lanes.are_warpgroups() {
+        true => dialect.inlined,
+        false => dialect.function,
     };
     let name = format!("{qualifier} op{}", id.index());
     Function::of(dialect, &name, in_pieces, parameters, text)

@@ -202,7 +202,15 @@ impl Writer<'_> {
 
     fn main(&mut self) {
         match self.control {
-            Control::Units => self.text.line("HEDDLE_MAIN {"),
+            Control::Units => {
+                let operators = self.program.running().into_iter();
+                let mut operators = operators.map(|id| &self.program.operators[id]);
+                self.text
+                    .line(match operators.any(|op| op.lanes.are_warpgroups()) {
+                        true => "HEDDLE_MAIN_INLINED {",
+                        false => "HEDDLE_MAIN {",
+                    });
+            }
             Control::Host => host::open_main(&mut self.text),
         }
         self.slot();

@@ -893,6 +893,7 @@ template <class Env> static int32_t launch(const Env *env, int32_t (*kernel)(con
 
 #define HEDDLE_INLINE static inline
 #define HEDDLE_COLD static inline __attribute__((noinline, unused))
+#define HEDDLE_STATIC static
 #define HEDDLE_FUNCTION static __attribute__((noinline, unused))
 #define HEDDLE_SYMBOL extern "C" __attribute__((visibility("default"))) const
 #define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))

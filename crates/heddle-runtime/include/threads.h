@@ -156,6 +156,7 @@ static uint64_t clock() {
 
 #define HEDDLE_INLINE static inline
 #define HEDDLE_COLD static inline __attribute__((noinline, unused))
+#define HEDDLE_STATIC static
 #define HEDDLE_FUNCTION static __attribute__((noinline, unused))
 #define HEDDLE_SYMBOL extern "C" const
 #define HEDDLE_ALIGNED(bytes) __attribute__((aligned(bytes)))

@@ -37,7 +37,8 @@ typedef unsigned long long uint64_t;
 
 #define HEDDLE_INLINE static __device__ __forceinline__
 #define HEDDLE_COLD static __device__ __noinline__
-/* A function that is not inlined, such as that of an operator; data that the host reads. */
+/* A function that the compiler may inline or not; one that is not inlined, such as that of an operator; data that the host reads. */
+#define HEDDLE_STATIC static __device__
 #define HEDDLE_FUNCTION static __device__ __noinline__
 #define HEDDLE_SYMBOL extern "C" __device__ const
 #define HEDDLE_ALIGNED(bytes) __align__(bytes)
@@ -663,10 +664,13 @@ HEDDLE_COLD void heddle_note(const heddle_env *env, uint32_t line) {
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
   HEDDLE_SYMBOL heddle_about heddle_program = {                                                    \
       HEDDLE_ABI, (inputs), (outputs), (constants), (sizes), (table_len)}
+/* The main function, and one that is a part of the kernel. */
 #define HEDDLE_MAIN                                                                                \
+  HEDDLE_FUNCTION int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
+#define HEDDLE_MAIN_INLINED                                                                        \
   HEDDLE_INLINE int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
 
-HEDDLE_MAIN;
+HEDDLE_STATIC int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers);
 
 /* The program of a block. After block 0 the others look at the host's word themselves. */
 HEDDLE_INLINE int32_t heddle_block_main(const heddle_env *env, int32_t worker, int32_t workers) {

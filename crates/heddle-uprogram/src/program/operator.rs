@@ -50,6 +50,13 @@ pub enum Lanes {
     Tile(Tile),
 }
 
+impl Lanes {
+    /// True if warpgroups multiply.
+    pub fn are_warpgroups(self) -> bool {
+        matches!(self, Lanes::Tile(tile) if tile.by == Multiplier::Warpgroup)
+    }
+}
+
 /// A tile of a contraction's results: rows and columns that the lanes of a unit compute together, and the rectangle of them that one lane,
 /// warp or warpgroup computes. All are powers of two. Lane, warp or warpgroup `l` has rectangle `l` of the tile, counted along columns first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
