@@ -130,18 +130,12 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
         false => dialect.function,
     };
     let name = format!("{qualifier} op{}", id.index());
-    Function::of(dialect, &name, in_pieces, parameters, text)
+    Function::of(&name, in_pieces, parameters, text)
 }
 
 impl Function {
     /// The function of a name and its qualifier, from the lines of its body.
-    pub fn of(
-        dialect: &Dialect,
-        declared: &str,
-        in_pieces: bool,
-        parameters: Vec<Parameter>,
-        body: Text,
-    ) -> Self {
+    pub fn of(declared: &str, in_pieces: bool, parameters: Vec<Parameter>, body: Text) -> Self {
         let body = body.finish();
         let takes_site = body.contains(&format!("(env, {},", Site::Parameter));
         let phase = in_pieces.then(|| ", uint32_t phase".to_owned());

@@ -1,7 +1,7 @@
 //! Programs for a GPU without one of their synchronisations, or with a weaker one. The verifier refuses each; where results may be wrong,
 //! ThreadSanitizer finds a race, with a thread of the system for each lane.
 //!
-//! Not each does harm: the verifier knows units, not lanes, and no addresses of frames. One does where the simulator, whose lanes run one after
+//! Not each does harm: the verifier does not know which elements indices from data choose, and no addresses of frames. One does where the simulator, whose lanes run one after
 //! the other from wait to wait, finds wrong results in one of some orders of them.
 //!
 //! `HEDDLE_MUTANTS` says how many of all are run; `all` runs all.
@@ -36,6 +36,9 @@ const ORDERS: u64 = 12;
 
 /// The part of the mutants that do harm in which ThreadSanitizer must find a race.
 const FOUND: f64 = 0.95;
+
+/// The least number of programs that have synchronisations.
+const PROGRAMS_WITH_SYNCS: usize = 10;
 
 /// A program and the blocks that it is for.
 fn cases() -> Vec<(String, Case, Grid)> {
@@ -95,11 +98,11 @@ fn orders(grid: Grid) -> Vec<Grid> {
 fn races_are_found() {
     let lanes = GRID.threads as usize;
     let mut cases = cases();
-    let mut all = vec![];
+    let (mut all, mut synced) = (vec![], 0);
     for (k, (name, case, grid)) in cases.iter().enumerate() {
         assert!(!case.is_wrong_on(name, &orders(*grid)), "{name} is wrong");
         let found = mutants(&case.program);
-        assert!(!found.is_empty(), "{name} has no synchronisation");
+        synced += usize::from(!found.is_empty());
         for mutant in found {
             let what = format!(
                 "{name}: {:?}, number {}, is {:?}",
@@ -110,6 +113,7 @@ fn races_are_found() {
             all.push((what, k, mutant.program));
         }
     }
+    assert!(synced >= PROGRAMS_WITH_SYNCS, "{synced} programs");
     let asked = std::env::var("HEDDLE_MUTANTS").unwrap_or_else(|_| "10".into());
     let count = asked.parse().unwrap_or(all.len()).clamp(1, all.len());
     let chosen = (0..count).map(|k| &all[k * all.len() / count]);

@@ -4,7 +4,7 @@ use crate::harness::{Case, drawn, grids};
 use heddle_machine::Machine;
 use heddle_runtime::{Fault, RunError};
 use heddle_uprogram::UProgram;
-use heddle_uprogram::program::{Lanes, OperatorId, Tile};
+use heddle_uprogram::program::{Lanes, Multiplier, OperatorId, Tile};
 
 /// Rows that go through a matrix, a transposed one, and one that gives four gates at once.
 pub fn cell(rows: usize, width: usize) -> String {
@@ -162,7 +162,7 @@ fn tiles_read_arrays_in_shared_memory() {
             columns: 32,
             own_rows: 4,
             own_columns: 4,
-            by_cores: false,
+            by: Multiplier::Lane,
         });
         let name = format!("{rows} rows of {width}");
         let case = case(&name, &text, 3, Some(tile));

@@ -41,8 +41,8 @@ pub fn layers(rows: usize, count: usize, trips: usize, inner: usize) -> String {
 /// Schedules a program with each loop within its loop on a team.
 pub fn on_teams(program: &mut UProgram, machine: &Machine) {
     for pass in heddle_schedule::schedule_passes(&[]) {
-        // Memory is planned for the teams.
-        if pass.name == "plan_memory" {
+        // Memory is planned for the teams, that of each unit first.
+        if pass.name == "keep_resident" {
             set_teams(program);
         }
         pass.apply(program, machine);
