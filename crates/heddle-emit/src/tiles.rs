@@ -398,22 +398,32 @@ impl Writer<'_> {
 
     /// Evaluates this lane's elements.
     fn fetch(&mut self, t: &Tiled, side: &Side) {
-        let (p, k) = (name(side.axis), name(t.c.depth.0));
         self.each_fetched(t, side);
-        self.text.line(format!(
-            "const int64_t {p} = {} + p, {k} = ahead + k;",
-            side.from
-        ));
-        self.text.line(format!("next_{}[i] = 0;", side.role));
-        self.text.line(format!(
-            "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
-            t.depth, side.places, side.until
-        ));
+        self.evaluate(t, side, "k", "i");
+        self.text.line("}");
+    }
+
+    /// Evaluates the element at row or column `p` and a place of the depth, by its number in the round, as element `at` of what comes next: zero if
+    /// there is none.
+    pub(crate) fn evaluate(&mut self, t: &Tiled, side: &Side, place: &str, at: &str) {
+        let (p, k) = (name(side.axis), name(t.c.depth.0));
+        for line in [
+            format!(
+                "const int64_t {p} = {} + p, {k} = ahead + {place};",
+                side.from
+            ),
+            format!("next_{}[{at}] = 0;", side.role),
+            format!(
+                "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
+                t.depth, side.places, side.until
+            ),
+        ] {
+            self.text.line(line);
+        }
         let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[side.value]);
         let value = s.write(self.text, side.value);
         self.text
-            .line(format!("next_{}[i] = {};", side.role, bare(&value)));
-        self.text.line("}");
+            .line(format!("next_{}[{at}] = {};", side.role, bare(&value)));
         self.text.line("}");
     }
 

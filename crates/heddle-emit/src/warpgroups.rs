@@ -10,7 +10,6 @@ use heddle_uprogram::contract::Rounding;
 use heddle_uprogram::program::{Multiplier, Tile};
 
 use crate::operator::Writer;
-use crate::scalar::{Scalars, Site, bare, name};
 use crate::tiles::{Side, Tiled};
 
 /// Words of a row or column that lie next to each other, and rows or columns of them that tensor cores read together.
@@ -63,23 +62,10 @@ impl Writer<'_> {
 
     /// Evaluates this lane's elements; those that do not exist are zero.
     pub(crate) fn fetch_rows(&mut self, t: &Tiled, side: &Side, to: Rounding) {
-        let (p, k) = (name(side.axis), name(t.c.depth.0));
         self.each_run(t, side, to);
         self.each("e", elements(to));
-        self.text.line(format!(
-            "const int64_t {p} = {} + p, {k} = ahead + k + e;",
-            side.from
-        ));
-        self.text.line(format!("next_{}[i][e] = 0;", side.role));
-        self.text.line(format!(
-            "if (k < {} && p < {} && {p} < {} && {k} < depth) {{",
-            t.depth, side.places, side.until
-        ));
-        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[side.value]);
-        let value = s.write(self.text, side.value);
-        self.text
-            .line(format!("next_{}[i][e] = {};", side.role, bare(&value)));
-        (0..3).for_each(|_| self.text.line("}"));
+        self.evaluate(t, side, "k + e", "i][e");
+        (0..2).for_each(|_| self.text.line("}"));
     }
 
     /// Rounds and shares them.
