@@ -186,7 +186,7 @@ impl<'p> Scalars<'p> {
             Expr::Binary(BinaryOp::And | BinaryOp::Or, DType::Bool, a, b)
                 if self.ranges.truth(self.program, a).is_some() =>
             {
-                // What is decided does not decide the whole.
+                // The decided operand leaves the other one to decide.
                 self.write(text, b)
             }
             Expr::Binary(BinaryOp::And | BinaryOp::Or, DType::Bool, a, b)

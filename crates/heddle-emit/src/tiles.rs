@@ -58,7 +58,7 @@ pub(crate) struct Tiled<'c> {
     pub ty: &'static str,
 }
 
-/// What multiplies rectangles, in the type to which it rounds operands.
+/// Multipliers of rectangles, each with the type to which it rounds operands.
 #[derive(Clone, Copy)]
 enum By {
     Lanes,

@@ -100,7 +100,7 @@ fn groups(program: &UProgram) -> Vec<Group> {
     let mut accesses: BTreeMap<Buffer, Vec<Access>> = BTreeMap::new();
     visit(program, &program.body, 1.0, &mut |stmt, often| {
         if let &Stmt::Run(op) = stmt {
-            for (buffer, offset) in touched(program, &program.operators[op]) {
+            for (buffer, offset) in program.accesses_of(&program.operators[op]) {
                 let access = Access { op, offset, often };
                 accesses.entry(buffer).or_default().push(access);
             }
@@ -182,14 +182,6 @@ fn reached(first: Buffer, swapped: &Swapped) -> BTreeSet<Buffer> {
     found
 }
 
-/// What an operator reads and writes.
-fn touched(program: &UProgram, op: &Operator) -> Vec<(Buffer, ExprId)> {
-    let mut all = program.loads_of(&op.body.exprs());
-    let store = op.body.store();
-    all.push((store.buffer, store.offset));
-    all
-}
-
 impl Group {
     /// Executions of the operator that touches it most often.
     fn often(&self) -> f64 {
@@ -268,12 +260,13 @@ fn shared(
 fn touches_resident(program: &UProgram, op: &Operator) -> bool {
     let is_resident =
         |buffer: Buffer| matches!(program.buffers[buffer].kind, BufferKind::Resident(_));
-    touched(program, op)
+    program
+        .accesses_of(op)
         .into_iter()
         .any(|(b, _)| is_resident(b))
 }
 
-/// How a group's elements belong to units.
+/// The units to which a group's elements belong, once some operators have new shares.
 struct Alike {
     partition: Partition,
     /// New shares of some operators outside of loops.

@@ -132,7 +132,7 @@ fn phases() {
     }
 }
 
-/// What follows a product chooses by the column.
+/// The epilogue of a product chooses by the column.
 #[test]
 fn columns_of_products() {
     for (rows, parts) in [(1, [16, 33]), (9, [5, 3]), (40, [1, 96])] {

@@ -129,7 +129,7 @@ fn arrays_of_unknown_size_have_no_copies() {
     assert!(!text.contains("HEDDLE_RUN(resident"), "{text}");
 }
 
-/// What a unit alone touches lies in its shared memory, under either name of the cell; copies of operands lie before it.
+/// Arrays that a unit alone touches lie in its shared memory, under either name of the cell; copies of operands lie before it.
 #[test]
 fn gates_and_cells_lie_in_shared_memory() {
     let case = case("cell", &cell(1, 33), 3, None);

@@ -358,6 +358,14 @@ impl UProgram {
         loads
     }
 
+    /// The accesses of an operator's points to memory that the program writes: buffer and offset, the store last.
+    pub fn accesses_of(&self, op: &Operator) -> Vec<(Buffer, ExprId)> {
+        let mut accesses = self.loads_of(&op.body.exprs());
+        let store = op.body.store();
+        accesses.push((store.buffer, store.offset));
+        accesses
+    }
+
     /// The transitive callees of a procedure, which include itself only if it is recursive.
     pub fn callees(&self, of: ProcedureId) -> BTreeSet<ProcedureId> {
         let mut found = BTreeSet::new();

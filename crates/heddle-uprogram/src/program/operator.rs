@@ -69,11 +69,11 @@ pub struct Tile {
     pub own_rows: u32,
     /// Columns of a rectangle.
     pub own_columns: u32,
-    /// What computes a rectangle.
+    /// The lanes that compute a rectangle.
     pub by: Multiplier,
 }
 
-/// What computes a rectangle of a tile.
+/// The lanes that compute a rectangle of a tile: one alone, or several by their tensor cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multiplier {
     /// One lane.

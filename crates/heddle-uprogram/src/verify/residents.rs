@@ -1,4 +1,4 @@
-//! What lies in the units' shared memory throughout a program: copies of operands, and arrays of which a unit touches its own elements only.
+//! Contents of the units' shared memory throughout a program: copies of operands, and arrays of which a unit touches its own elements only.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +8,6 @@ use heddle_ir::DType;
 use super::owner::Owner;
 use super::program::{Checked, Fault};
 use super::{ScheduleError, buffer_name, operator_name};
-use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Operator, ResidentPart, Stmt, Team, UProgram, for_each_stmt,
 };
@@ -60,7 +59,7 @@ pub(super) fn none_in(program: &UProgram, body: &[Stmt]) -> Checked {
         if let &Stmt::Run(id) = stmt {
             let op = program.operators.get(id);
             none &= op.is_none_or(|op| {
-                let mut touched = accesses(program, op).into_iter();
+                let mut touched = program.accesses_of(op).into_iter();
                 op.resident.is_none() && !touched.any(|(b, _)| is_array(program, b))
             });
         }
@@ -131,7 +130,7 @@ fn arrays(program: &UProgram, all: usize) -> Vec<Taken> {
     for id in program.running() {
         let op = &program.operators[id];
         let own = op.units_of(all);
-        for (buffer, _) in accesses(program, op) {
+        for (buffer, _) in program.accesses_of(op) {
             let known = units.entry(buffer).or_insert_with(|| own.clone());
             *known = known.start.min(own.start)..known.end.max(own.end);
         }
@@ -181,7 +180,7 @@ pub(super) fn verify_residents(program: &UProgram) -> Result<(), ScheduleError> 
         }
         if let Stmt::Run(id) = stmt {
             let op = &program.operators[*id];
-            for (buffer, offset) in accesses(program, op) {
+            for (buffer, offset) in program.accesses_of(op) {
                 if is_array(program, buffer) && !op.is_empty(&program.pool) {
                     let owner = Owner::of(program, op, buffer, offset);
                     see(buffer, owner, operator_name(program, *id));
@@ -225,12 +224,4 @@ impl Memory {
 fn is_array(program: &UProgram, buffer: Buffer) -> bool {
     let data = program.buffers.get(buffer);
     data.is_some_and(|data| matches!(data.kind, BufferKind::Resident(_)))
-}
-
-/// What an operator reads and writes.
-fn accesses(program: &UProgram, op: &Operator) -> Vec<(Buffer, ExprId)> {
-    let mut all = program.loads_of(&op.body.exprs());
-    let store = op.body.store();
-    all.push((store.buffer, store.offset));
-    all
 }

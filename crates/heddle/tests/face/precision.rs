@@ -172,7 +172,7 @@ fn half_precision_is_multiplied_as_it_is() {
         let source = program.emit(Target::Cuda, Emit::Source).unwrap();
         let source = source.to_string();
         let own = &source[source.rfind("HEDDLE_PROGRAM(").unwrap()..];
-        // Of warps, or of warpgroups where a block has the rows.
+        // By warps, or by warpgroups where a block has the rows.
         let multiplies = ["mma", "wgmma"].map(|word| format!("heddle_{word}_{dtype}("));
         assert!(multiplies.iter().any(|word| own.contains(word)), "{own}");
         assert!(program.is_whole());
