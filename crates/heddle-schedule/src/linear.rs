@@ -148,6 +148,11 @@ impl Linear {
 
 /// An upper bound on the number of values of an atom, which start at 0, if fixed.
 pub fn bound(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Monomial> {
+    if let Expr::Binary(BinaryOp::Div, DType::I64, whole, by) = program.pool[atom] {
+        let by = program.pool.as_int(by).filter(|by| *by > 0)?;
+        let whole = bound(program, op, whole)?.as_int().filter(|n| *n > 0)?;
+        return Some(Monomial::new((whole - 1) / by + 1));
+    }
     let size = range(program, op, atom)?;
     let either = |a, b| Monomial::of(program, a).or_else(|| Monomial::of(program, b));
     match program.pool[size] {

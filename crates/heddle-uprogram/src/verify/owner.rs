@@ -277,8 +277,7 @@ fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Opt
             single = false;
             continue;
         }
-        let last = at_most(program, values_of(program, op, atom)?)?;
-        let last = last.plus(&Polynomial::constant(1), -1)?;
+        let last = last_of(program, op, atom)?;
         if !factor.is_nonnegative() {
             return None;
         }
@@ -349,6 +348,17 @@ fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> 
         }
         _ => None,
     }
+}
+
+/// A fixed upper bound of the values of an atom, which start at 0.
+fn last_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<Polynomial> {
+    if let Expr::Binary(BinaryOp::Div, DType::I64, whole, by) = program.pool[atom] {
+        let by = program.pool.as_int(by).filter(|by| *by > 0)?;
+        let last = last_of(program, op, whole)?.as_constant()?;
+        return (last >= 0).then(|| Polynomial::constant(last / by));
+    }
+    let count = at_most(program, values_of(program, op, atom)?)?;
+    count.plus(&Polynomial::constant(1), -1)
 }
 
 /// A fixed upper bound of a size.
