@@ -1,9 +1,9 @@
 //! The cost model: estimated times of operators on a machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use heddle_ir::DType;
-use heddle_ir::op::{BinaryOp, UnaryOp};
+use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
 use heddle_machine::{Arithmetic, Cores, Machine, Scalar};
 
 use heddle_uprogram::contract::{Access, Rounding, panel_width};
@@ -13,11 +13,16 @@ use heddle_uprogram::program::{
 };
 use smallvec::SmallVec;
 
+use crate::select_kernels::is_near;
+
 /// Arithmetic operations to pack one element.
 const PACKING: f64 = 5.0;
 
 /// Arithmetic operations in the time of one that is not vectorised.
 const SCALAR: f64 = 2.0;
+
+/// The time of products whose operands lie at any address, by that of a kernel's.
+const UNALIGNED: f64 = 2.0;
 
 /// Assumed value of a dynamic size.
 const UNKNOWN_SIZE: f64 = 64.0;
@@ -265,12 +270,58 @@ impl<'a> Costs<'a> {
                 dtype,
                 ..
             } => return arithmetic(self.machine, *dtype).fma_ns,
+            Body::Fold { .. } => return self.reduced(&self.op.body, &self.op.axes),
+            Body::Chain(chain) => {
+                if let Some(fold) = chain.reduction() {
+                    return self.reduced(fold, &self.op.axes);
+                }
+            }
             _ => {}
         }
+        self.values(&self.op.body.exprs(), true)
+    }
+
+    /// Time of a point of a reduction. Where neighbours are contiguous, vectors take them, and addresses only move.
+    fn reduced(&self, fold: &Body, around: &[(Local, ExprId)]) -> f64 {
+        let Body::Fold {
+            kind,
+            dtype,
+            axes,
+            value,
+            ..
+        } = fold
+        else {
+            return 0.0;
+        };
+        let program = self.program;
+        let loads = program.pool.loads([*value]);
+        let near =
+            |axis: &(Local, ExprId)| loads.iter().all(|load| is_near(program, load.1, axis.0));
+        let is_contiguous = [around.last(), axes.last()].into_iter().flatten().any(near);
+        let is_product = *kind == ReduceOp::Sum
+            && matches!(program.pool[*value], Expr::Binary(BinaryOp::Mul, _, a, b)
+                if [a, b].iter().all(|e| matches!(program.pool[*e], Expr::Load(..))));
+        match is_contiguous {
+            true if is_product => UNALIGNED * arithmetic(self.machine, *dtype).fma_ns,
+            _ => self.values(&[*value], !is_contiguous),
+        }
+    }
+
+    /// Time to compute these expressions one after the other, with or without the offsets of what they load.
+    fn values(&self, roots: &[ExprId], with_offsets: bool) -> f64 {
         let rates = |dtype| arithmetic(self.machine, dtype);
         let mut time = 0.0;
-        for root in self.op.body.exprs() {
-            self.program.pool.walk(root, &mut |_, e| {
+        for root in roots {
+            let mut open = vec![*root];
+            let mut seen = HashSet::new();
+            while let Some(id) = open.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                let e = self.program.pool[id];
+                if with_offsets || !matches!(e, Expr::Load(..)) {
+                    open.extend(e.operands());
+                }
                 time += match e {
                     Expr::Unary(op, dtype, _) if is_function(op) => rates(dtype).transcendental_ns,
                     Expr::Binary(op, dtype, ..) if op.is_function() => {
@@ -283,7 +334,7 @@ impl<'a> Costs<'a> {
                     | Expr::Select(dtype, ..) => rates(dtype).elementwise_ns,
                     _ => rates(DType::I32).elementwise_ns,
                 };
-            });
+            }
         }
         time
     }

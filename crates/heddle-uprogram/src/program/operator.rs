@@ -457,6 +457,16 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// The reduction of a chain that is one with maps of its result at the same point. Vectors may run across such points.
+    pub fn reduction(&self) -> Option<&Body> {
+        let (fold, maps) = self.steps.split_first()?;
+        let is_map = |step: &ChainStep| matches!(step.body, Body::Map { .. });
+        let fits = matches!(fold.body, Body::Fold { .. })
+            && self.steps.iter().all(|step| step.axes.is_empty())
+            && maps.iter().all(is_map);
+        fits.then_some(&fold.body)
+    }
+
     /// Does a lane of a point read what another one wrote to the row of a step, where they divide points in the same way? It does not if the
     /// row is a vector along which all steps that touch it go.
     pub fn is_exchanged(&self, program: &UProgram, step: usize) -> bool {
