@@ -109,10 +109,17 @@ fn of_rows(
         body: op.body.clone(),
         name: op.name.clone(),
     });
-    let steps: Vec<_> = steps.collect();
+    let chain = Chain {
+        steps: steps.collect(),
+        axes: vec![],
+    };
+    // Vectors may run across rows of one element.
+    let across = rows.last().filter(|_| chain.reduction().is_some());
+    let is_across = across.is_some_and(|axis| is_near(program, &chain.steps[0], axis.0));
+    let steps = chain.steps;
     let mut longest = 1;
     for step in &steps {
-        if !is_contiguous(program, step) {
+        if !is_across && !is_contiguous(program, step) {
             return None;
         }
         let axes = step.axes.iter().chain(step.body.axes());
@@ -128,7 +135,7 @@ fn of_rows(
         }
     }
     let limit = if rows.is_empty() { SINGLE } else { LONGEST };
-    if !(SHORTEST..=limit).contains(&longest) {
+    if longest > limit || longest < SHORTEST && !is_across {
         return None;
     }
     let mut sizes = vec![];
@@ -179,9 +186,12 @@ fn of_rows(
 /// not across rows.
 fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
     let mut axes = step.axes.iter().chain(step.body.axes());
-    let Some(&(axis, _)) = axes.next_back() else {
-        return true;
-    };
+    let innermost = axes.next_back();
+    innermost.is_none_or(|&(axis, _)| is_near(program, step, axis))
+}
+
+/// True if a step reads the same element at neighbouring places of an axis, or neighbours.
+fn is_near(program: &UProgram, step: &ChainStep, axis: Local) -> bool {
     let near = |s: Step| matches!(s.as_int(), Some(0 | 1));
     let loads = program.pool.loads(step.body.exprs());
     let mut steps = loads.iter().map(|l| Step::of(program, l.1, axis));
