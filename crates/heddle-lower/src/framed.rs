@@ -62,24 +62,19 @@ impl Lowerer<'_> {
         let x = &self.unchecked(x)?;
         let pool = &mut self.program.pool;
         let mut shape = [&x.shape()[..leading], &needed].concat();
-        // Phases innermost: what is read is then one run, which C compilers take in vectors.
-        let mut order = shape.clone();
         if let (Some(phases), Some(axis)) = (phases, axes.last()) {
             let steps = axis.in_phase(pool, phases);
             let outer = shape.len() - 1;
             shape.splice(outer.., [phases, steps]);
-            order.splice(outer.., [steps, phases]);
         }
-        let (outer, mut index) = self.space(&order, 0);
+        let (outer, index) = self.space(&shape, 0);
         let pool = &mut self.program.pool;
         let mut at = index.clone();
         if let Some(phases) = phases
-            && let (Some(phase), Some(step)) = (at.pop(), at.pop())
+            && let (Some(step), Some(phase)) = (at.pop(), at.pop())
         {
             let first = pool.product(step, phases);
             at.push(pool.sum(first, phase));
-            let last = index.len() - 2;
-            index[last..].reverse();
         }
         let mut exists = pool.add(Expr::Num(DType::Bool, 1));
         for (i, axis) in axes.iter().enumerate() {
