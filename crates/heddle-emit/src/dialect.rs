@@ -99,6 +99,8 @@ pub const C: Dialect = Dialect {
         "\n",
         include_str!("prelude/turned.h"),
         "\n",
+        include_str!("prelude/vectors.h"),
+        "\n",
         include_str!("prelude/pieces.h")
     ),
     type_name: c_type,

@@ -4,13 +4,15 @@
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp};
 use heddle_uprogram::ExprId;
-use heddle_uprogram::program::{Local, Store};
+use heddle_uprogram::program::{ChainStep, Local, Store};
 
 use crate::clip::Clip;
+use crate::fold_tiles::Tile;
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::peel::{Inside, Loops};
-use crate::scalar::{Scalars, bare, combine, computed, name};
+use crate::peel::{Inside, Loops, innermost};
+use crate::ranges::Ranges;
+use crate::scalar::{Scalars, Site, bare, combine, computed, name};
 use heddle_uprogram::step::{Step, offsets};
 
 /// Bytes of partial results: four registers of 64 bytes, enough to hide the latency of an addition.
@@ -20,6 +22,7 @@ const BYTES: i64 = 256;
 const FEW: i64 = 8;
 
 /// The dimension computed side by side.
+#[derive(Clone, Copy)]
 enum Shape {
     /// Nothing.
     Points,
@@ -31,111 +34,154 @@ enum Shape {
 }
 
 /// The current reduction.
-struct Fold<'a> {
-    op: BinaryOp,
-    dtype: DType,
-    axes: &'a [(Local, ExprId)],
+pub struct Fold<'a> {
+    pub op: BinaryOp,
+    pub dtype: DType,
+    pub axes: &'a [(Local, ExprId)],
     /// The loops over reduced axes.
-    inner: Vec<Level>,
-    value: ExprId,
-    store: Store,
+    pub inner: Vec<Level>,
+    pub value: ExprId,
+    pub store: Store,
+    /// Maps of the result at its point.
+    pub finish: &'a [ChainStep],
+    /// The value and those of the maps.
+    roots: Vec<ExprId>,
+    kind: ReduceOp,
     neutral: String,
     /// The sizes of the reduced axes, as C.
     sizes: Vec<String>,
     /// Reduced axes of which only the places between two variables are taken.
     clipped: Vec<Local>,
+    /// True if parts of the value that do not vary may be computed before a loop.
+    early: bool,
 }
 
 impl<'a> Writer<'a> {
-    /// A reduction at each point.
+    /// A reduction at each point, and maps of its result there.
     pub fn fold(
         &mut self,
         kind: ReduceOp,
         dtype: DType,
         axes: &[(Local, ExprId)],
-        value: ExprId,
-        store: Store,
+        (value, store): (ExprId, Store),
+        finish: &[ChainStep],
     ) {
         // Sums and products of 16-bit floats are rounded once, at the end.
         let dtype = computed(dtype);
-        let inner = self.reduced_levels(axes, value);
+        let maps = finish.iter().map(|step| &step.body);
+        let values = maps.clone().flat_map(|map| map.exprs());
+        let roots: Vec<_> = [value].into_iter().chain(values).collect();
+        let sizes = axes.iter().map(|axis| axis.1);
+        let values: Vec<_> = roots.iter().copied().chain(sizes).collect();
+        let stores = maps.map(|map| map.store()).chain([store]);
+        let stores: Vec<_> = stores.map(|store| store.offset).collect();
+        let levels = self.levels(&self.op.axes, &self.split_axes(), &values, &stores);
+        // An empty reduction must not evaluate a checked index.
+        let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
         let mut fold = Fold {
             op: fold_op(kind),
             dtype,
             axes,
-            inner,
+            inner: self.reduced_levels(axes, value),
             value,
             store,
+            finish,
+            roots,
+            kind,
             neutral: neutral(kind, dtype),
             sizes: vec![],
             clipped: vec![],
+            early: self.has_points() && some,
         };
-        let sizes: Vec<_> = axes.iter().map(|a| a.1).collect();
-        let roots = [&[value], sizes.as_slice()].concat();
-        let stores = [store.offset];
-        let mut levels = self.levels(&self.op.axes, &self.split_axes(), &roots, &stores);
         let shape = self.shape(&fold, &levels);
-        let columns = match shape {
-            Shape::Columns(..) => levels.pop(),
-            _ => None,
+        let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, &[value]);
+        s.ranges = self.ranges(&[self.of_points(&levels), fold.loops()]);
+        match Tile::of(self, &fold, &levels) {
+            Some(tile) => self.in_tiles(&mut fold, s, &levels, &tile, shape),
+            None => self.in_shape(&mut fold, s, &levels, shape),
+        }
+    }
+
+    /// The reduction in tiles along its innermost levels, and in a shape where too few places are left for them.
+    fn in_tiles(
+        &mut self,
+        fold: &mut Fold,
+        s: Scalars<'a>,
+        levels: &[Level],
+        tile: &Tile,
+        shape: Shape,
+    ) {
+        let (outer, own) = levels.split_at(levels.len() - 2);
+        let varying = self.varying(fold, own);
+        let roots = [fold.value];
+        self.nest(outer, s, (&roots, fold.early), &varying, &mut |w, mut s| {
+            w.begin(fold, &mut s, own);
+            let Some(condition) = w.has_tiles(fold, tile) else {
+                return w.tiles(fold, &s, tile);
+            };
+            w.text.line(format!("if ({condition}) {{"));
+            w.tiles(fold, &s, tile);
+            w.text.line("} else {");
+            w.in_shape(fold, s, own, shape);
+            w.text.line("}");
+        });
+    }
+
+    /// The reduction in a shape, in ranges or whole.
+    fn in_shape(&mut self, fold: &mut Fold, mut s: Scalars<'a>, levels: &[Level], shape: Shape) {
+        let (levels, columns) = match (shape, levels.split_last()) {
+            (Shape::Columns(..), Some((&columns, outer))) => (outer, Some(columns)),
+            _ => (levels, None),
         };
-        let points = self.has_points();
-        let clip = match columns {
-            Some(_) => Clip::of(self.program, kind, axes, value, &self.locals(columns)),
-            None => None,
-        };
-        let of_points = |levels| Loops {
-            axes: &self.op.axes,
-            levels,
-        };
-        let inside = Loops {
-            axes,
-            levels: &fold.inner,
-        };
-        let loops = [of_points(&levels), inside, of_points(columns.as_slice())];
-        let mut scalars = self.scalars(&[value], &loops);
+        let own = columns.as_slice();
+        let clip = columns.and_then(|_| {
+            let own = self.locals(own);
+            Clip::of(self.program, fold.kind, fold.axes, fold.value, &own)
+        });
         // Bounds of windows leave out what lies outside.
-        scalars.ranges.cuts &= clip.is_none();
-        let varying: Vec<_> = axes.iter().map(|a| a.0).collect();
-        let varying = [varying.as_slice(), &self.locals(columns)].concat();
-        // An empty reduction must not evaluate a checked index.
-        let some = axes.iter().all(|a| self.program.pool.as_int(a.1) > Some(0));
-        let early = some && points;
-        let roots = [value];
-        self.nest(
-            &levels,
-            scalars,
-            (&roots, early),
-            &varying,
-            &mut |w, mut s| {
-                fold.sizes = sizes
-                    .iter()
-                    .map(|&size| w.bound_size(&mut s, size))
-                    .collect();
-                if early {
-                    s.hoist(w.text, &roots, &varying, &w.op.body);
-                }
-                match (&shape, columns) {
-                    (&Shape::Columns(width, fewer), Some(level)) => match &clip {
-                        Some(clip) => {
-                            // Most windows lie inside.
-                            let inside = w.clip_bounds(clip, &s, axes);
-                            s.ranges.hold(clip.inside);
-                            w.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
-                            w.columns(&fold, &s, level, width, fewer);
-                            w.text.line("} else {");
-                            fold.clipped = clip.axes();
-                            w.columns(&fold, &s, level, width, fewer);
-                            fold.clipped.clear();
-                            w.text.line("}");
-                        }
-                        None => w.columns(&fold, &s, level, width, fewer),
-                    },
-                    (&Shape::Lanes(width), _) => w.lanes(&fold, s, width),
-                    _ => w.one_after_the_other(&fold, s),
-                }
-            },
-        );
+        if clip.is_none() {
+            let loops = [self.of_points(levels), fold.loops(), self.of_points(own)];
+            self.cut(&mut s.ranges, &loops, innermost(&loops), &fold.roots);
+        }
+        // The maps have their own scalars, for which nothing is computed before loops.
+        let roots = fold.roots.clone();
+        let (roots, early) = match s.ranges.cuts && !fold.finish.is_empty() {
+            true => (&roots[..], false),
+            false => (&roots[..1], fold.early),
+        };
+        let varying = self.varying(fold, own);
+        self.nest(levels, s, (roots, early), &varying, &mut |w, mut s| {
+            w.begin(fold, &mut s, own);
+            match (shape, columns) {
+                (Shape::Columns(width, fewer), Some(level)) => match &clip {
+                    Some(clip) => {
+                        // Most windows lie inside.
+                        let inside = w.clip_bounds(clip, &s, fold.axes);
+                        s.ranges.hold(clip.inside);
+                        w.text.line(format!("if (HEDDLE_LIKELY({inside})) {{"));
+                        w.columns(fold, &s, level, width, fewer);
+                        w.text.line("} else {");
+                        fold.clipped = clip.axes();
+                        w.columns(fold, &s, level, width, fewer);
+                        fold.clipped.clear();
+                        w.text.line("}");
+                    }
+                    None => w.columns(fold, &s, level, width, fewer),
+                },
+                (Shape::Lanes(width), _) => w.lanes(fold, s, width),
+                _ => w.one_after_the_other(fold, s),
+            }
+        });
+    }
+
+    /// Before the loops of a point or of these levels: the sizes of reduced axes, and what does not vary in the loops.
+    fn begin(&mut self, fold: &mut Fold, s: &mut Scalars, own: &[Level]) {
+        let sizes = fold.axes.iter();
+        fold.sizes = sizes.map(|axis| self.bound_size(s, axis.1)).collect();
+        if fold.early {
+            let varying = self.varying(fold, own);
+            s.hoist(self.text, &[fold.value], &varying, &self.op.body);
+        }
     }
 
     /// Chooses the axis along which elements are contiguous.
@@ -192,19 +238,32 @@ impl<'a> Writer<'a> {
     }
 
     /// The trip count of a loop, if static.
-    fn extent(&self, axes: &[(Local, ExprId)], level: Level) -> Option<i64> {
+    pub fn extent(&self, axes: &[(Local, ExprId)], level: Level) -> Option<i64> {
         let mut sizes = axes[level.first..=level.last].iter();
         sizes.try_fold(1i64, |n, a| n.checked_mul(self.program.pool.as_int(a.1)?))
     }
 
-    fn locals(&self, level: Option<Level>) -> Vec<Local> {
-        let axes = level.map_or(&[][..], |l| &self.op.axes[l.first..=l.last]);
-        axes.iter().map(|a| a.0).collect()
+    fn of_points<'l>(&'l self, levels: &'l [Level]) -> Loops<'l> {
+        let axes = &self.op.axes;
+        Loops { axes, levels }
+    }
+
+    /// The axes that are reduced, and those of these levels.
+    fn varying(&self, fold: &Fold, own: &[Level]) -> Vec<Local> {
+        let reduced = fold.axes.iter().map(|axis| axis.0);
+        reduced.chain(self.locals(own)).collect()
+    }
+
+    /// The parallel axes of these levels.
+    pub fn locals(&self, levels: &[Level]) -> Vec<Local> {
+        let axes = levels.iter().flat_map(|level| level.first..=level.last);
+        axes.map(|axis| self.op.axes[axis].0).collect()
     }
 
     fn one_after_the_other(&mut self, fold: &Fold, s: Scalars<'a>) {
         let ty = (self.dialect.type_name)(fold.dtype);
         self.text.line(format!("{ty} sum = {};", fold.neutral));
+        let around = s.ranges.clone();
         self.reduced(fold, &fold.inner, s, &mut |w, mut s| {
             let value = s.write(w.text, fold.value);
             let sum = combine(w.dialect, fold.op, fold.dtype, "sum", &value);
@@ -215,21 +274,23 @@ impl<'a> Writer<'a> {
             self.join("sum", ty, &joined);
         }
         self.open_store();
-        let offset = self.size(fold.store.offset);
-        self.store(fold.store.buffer, &offset, "sum");
+        self.end(fold, "sum", &around);
         self.close_store();
     }
 
     /// Loops over reduced axes, in ranges or whole, around a body. Lanes that reduce a point together divide the innermost one.
-    fn reduced(&mut self, fold: &Fold, levels: &[Level], s: Scalars<'a>, body: Inside<'_, 'a>) {
+    pub fn reduced(
+        &mut self,
+        fold: &Fold,
+        levels: &[Level],
+        s: Scalars<'a>,
+        body: Inside<'_, 'a>,
+    ) {
         let Some((&level, others)) = levels.split_first() else {
             return body(self, s);
         };
         let extent = fold.sizes[level.first..=level.last].join(" * ");
-        for &(outer, _) in &fold.axes[level.first..level.last] {
-            self.text
-                .line(format!("const int64_t {} = 0;", name(outer)));
-        }
+        self.at_first(&fold.axes[level.first..level.last]);
         let v = name(fold.axes[level.last].0);
         let innermost = fold.inner.last() == Some(&level);
         let (first, next) = match innermost && self.is_joined() {
@@ -269,10 +330,9 @@ impl<'a> Writer<'a> {
             return;
         };
         self.partial(fold, width);
+        let around = s.ranges.clone();
         self.reduced(fold, outer, s, &mut |w, s| {
-            for &(axis, _) in &fold.axes[last.first..last.last] {
-                w.text.line(format!("const int64_t {} = 0;", name(axis)));
-            }
+            w.at_first(&fold.axes[last.first..last.last]);
             let extent = fold.sizes[last.first..=last.last].join(" * ");
             let known = w.extent(fold.axes, last);
             let v = fold.axes[last.last].0;
@@ -304,8 +364,20 @@ impl<'a> Writer<'a> {
             ));
             half /= 2;
         }
+        self.end(fold, "sum[0]", &around);
+    }
+
+    /// Stores the result of a point, and writes the maps of it.
+    pub fn end(&mut self, fold: &Fold, result: &str, around: &Ranges) {
+        if !fold.finish.is_empty() {
+            self.row(fold.store.buffer);
+        }
         let offset = self.size(fold.store.offset);
-        self.store(fold.store.buffer, &offset, "sum[0]");
+        self.store(fold.store.buffer, &offset, result);
+        for step in fold.finish {
+            self.row(step.body.store().buffer);
+            self.step(step, around);
+        }
     }
 
     /// Results for neighbouring points, which stay in registers during the reduction.
@@ -320,7 +392,7 @@ impl<'a> Writer<'a> {
         let (from, to) = self.level(level);
         let v = self.op.axes[level.last].0;
         let whole = (&self.op.axes[..], level);
-        for part in self.parts(whole, &[fold.value], &scalars.ranges, [&from, &to], "") {
+        for part in self.parts(whole, &fold.roots, &scalars.ranges, [&from, &to], "") {
             let [from, to] = &part.ends;
             let mut s = scalars.clone();
             s.ranges = part.ranges;
@@ -364,8 +436,7 @@ impl<'a> Writer<'a> {
             .line(format!("for (int64_t c = 0; c < {count}; c++) {{"));
         self.text
             .line(format!("const int64_t {} = first + c;", name(axis)));
-        let offset = self.size(fold.store.offset);
-        self.store(fold.store.buffer, &offset, "sum[c]");
+        self.end(fold, "sum[c]", &s.ranges);
         self.text.line("}");
         self.text.line(format!("first += {count};"));
     }
@@ -413,6 +484,13 @@ impl<'a> Writer<'a> {
         let sum = combine(self.dialect, fold.op, fold.dtype, "sum[c]", &value);
         self.text.line(format!("sum[c] = {};", bare(&sum)));
         self.text.line("}");
+    }
+}
+
+impl Fold<'_> {
+    fn loops(&self) -> Loops<'_> {
+        let (axes, levels) = (self.axes, &self.inner);
+        Loops { axes, levels }
     }
 }
 

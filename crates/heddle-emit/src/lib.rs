@@ -12,6 +12,7 @@ mod constants;
 mod contract;
 mod dialect;
 mod fold;
+mod fold_tiles;
 mod functions;
 mod host;
 mod leaving;

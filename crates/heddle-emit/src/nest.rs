@@ -122,19 +122,29 @@ impl Writer<'_> {
     /// The bounds of a loop over parallel axes; opens a loop over the blocks of a split axis with
     /// several, and sets the variables of the outer axes to 0.
     pub fn level(&mut self, level: Level) -> (String, String) {
-        let axes = &self.op.axes[level.first..=level.last];
+        let ends = self.ends(level);
+        self.at_first(&self.op.axes[level.first..level.last]);
+        ends
+    }
+
+    /// The bounds of a loop over parallel axes; opens a loop over the blocks of a split axis with several.
+    pub fn ends(&mut self, level: Level) -> (String, String) {
         let (from, to) = self.bounds(level.first);
-        let inner: Vec<_> = axes[1..].iter().map(|a| self.size(a.1)).collect();
-        for &(outer, _) in &axes[..axes.len() - 1] {
-            self.text
-                .line(format!("const int64_t {} = 0;", name(outer)));
-        }
+        let inner = &self.op.axes[level.first + 1..=level.last];
+        let inner: Vec<_> = inner.iter().map(|a| self.size(a.1)).collect();
         let scaled = |bound: String| match bound.as_str() {
             "0" => bound,
             _ if inner.is_empty() => bound,
             _ => format!("({bound}) * {}", inner.join(" * ")),
         };
         (scaled(from), scaled(to))
+    }
+
+    /// Sets the variables of axes to 0.
+    pub fn at_first(&mut self, axes: &[(Local, ExprId)]) {
+        for &(axis, _) in axes {
+            self.text.line(format!("const int64_t {} = 0;", name(axis)));
+        }
     }
 
     /// Opens loops over parallel axes; before each, computes the parts of `roots` that are

@@ -184,7 +184,7 @@ impl Writer<'_> {
                 value,
                 store,
                 ..
-            } => self.fold(*kind, *dtype, axes, *value, *store),
+            } => self.fold(*kind, *dtype, axes, (*value, *store), &[]),
             Body::ArgFold {
                 kind,
                 last,

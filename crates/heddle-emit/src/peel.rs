@@ -215,9 +215,7 @@ impl<'a> Writer<'a> {
     pub fn scalars(&self, roots: &[ExprId], loops: &[Loops]) -> Scalars<'a> {
         let mut s = Scalars::new(self.program, self.dialect, Site::Parameter, roots);
         s.ranges = self.ranges(loops);
-        let mut inner = loops.iter().rev();
-        let innermost = inner.find_map(|of| Some(of.axes[of.levels.last()?.last].0));
-        self.cut(&mut s.ranges, loops, innermost, roots);
+        self.cut(&mut s.ranges, loops, innermost(loops), roots);
         s
     }
 
@@ -292,6 +290,12 @@ impl<'a> Writer<'a> {
         let many = |levels: &[Level]| points(levels) >= 512;
         !self.in_chain && many(inner) && !inner.split_first().is_some_and(|(_, rest)| many(rest))
     }
+}
+
+/// The axis of the innermost loop.
+pub fn innermost(loops: &[Loops]) -> Option<Local> {
+    let mut inner = loops.iter().rev();
+    inner.find_map(|of| Some(of.axes[of.levels.last()?.last].0))
 }
 
 /// Cuts a part at limits.

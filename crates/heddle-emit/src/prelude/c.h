@@ -9,6 +9,26 @@
 /* In a loop: its iterations are not computed side by side; those of loops within may be. */
 #define HEDDLE_IN_ORDER __asm__ volatile("")
 
+/* Bytes of a vector. Tests define HEDDLE_LONG_VECTORS, since a compiler makes vectors of 64 bytes of shorter ones on other processors. */
+#if defined(__AVX512F__) || defined(HEDDLE_LONG_VECTORS)
+#define HEDDLE_VECTOR 64
+#elif defined(__AVX__)
+#define HEDDLE_VECTOR 32
+#else
+#define HEDDLE_VECTOR 16
+#endif
+
+/* A vector that several operations use is loaded once: otherwise GCC 12 folds the load into each of them. */
+#if defined(HEDDLE_LONG_VECTORS)
+#define HEDDLE_IN_REGISTER(x) (void)(x)
+#elif defined(__x86_64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
+#elif defined(__aarch64__)
+#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
+#else
+#define HEDDLE_IN_REGISTER(x) (void)(x)
+#endif
+
 /* Elements of tables, at any address. */
 #define HEDDLE_UNALIGNED(type) typedef type heddle_unaligned_##type __attribute__((aligned(1)))
 HEDDLE_UNALIGNED(float);

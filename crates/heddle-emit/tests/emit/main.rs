@@ -8,6 +8,7 @@ mod contract;
 mod convolutions;
 mod distributed;
 mod extremes;
+mod fold_tiles;
 mod framed;
 mod grids;
 mod growth;
