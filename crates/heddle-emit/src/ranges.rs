@@ -14,6 +14,9 @@ use crate::scalar::name;
 /// The most values of a quotient for which an axis is cut where it changes.
 const MOST_QUOTIENTS: i64 = 4;
 
+/// The most places of an axis that are ranges of their own since conditions on an axis further in depend on them, as those of phases do.
+const MOST_PHASES: i64 = 4;
+
 /// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
 const DEPTH: usize = 12;
 
@@ -474,6 +477,9 @@ pub fn turns(program: &UProgram, id: ExprId, local: Local, ranges: &Ranges) -> V
     let linear = |id| Linear::of(program, id, local, ranges, DEPTH);
     match program.pool[id] {
         Expr::Compare(op, DType::I64, a, b) => {
+            if let Some(places) = phases(program, [a, b], local, ranges) {
+                return places;
+            }
             let difference = linear(a).zip(linear(b));
             let difference = difference.and_then(|(a, b)| a.plus(&b.times(-1)?));
             let ends = difference.map(|d| d.rest.map(|rest| crossings(op, d.factor, rest)));
@@ -491,6 +497,27 @@ pub fn turns(program: &UProgram, id: ExprId, local: Local, ranges: &Ranges) -> V
         }
         _ => vec![],
     }
+}
+
+/// The places of an axis, if they are few and an axis further in takes several of them at a step: with the place known, that one is cut at
+/// numbers. With steps of one it has a limit that depends on the place.
+fn phases(
+    program: &UProgram,
+    [a, b]: [ExprId; 2],
+    local: Local,
+    ranges: &Ranges,
+) -> Option<Vec<i64>> {
+    let sum = |id| Sum::of(program, id, DEPTH);
+    let Sum { terms, .. } = sum(a)?.plus(&sum(b)?.times(-1)?)?;
+    let is_inner = |axis: Local| {
+        program.locals[axis].kind == LocalKind::Axis
+            && axis != local
+            && !ranges.open.contains(&axis)
+    };
+    let in_steps = |&(axis, factor): &(Local, i64)| is_inner(axis) && factor.abs() > 1;
+    let is_phase = terms.iter().any(|term| term.0 == local) && terms.iter().any(in_steps);
+    let [from, to] = *ranges.values.get(&local)?;
+    (is_phase && to - from <= MOST_PHASES).then(|| (from..to).collect())
 }
 
 /// The values at which a sum that grows reaches another multiple of a number, if these are few.
