@@ -16,26 +16,11 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 5);
  *
  * A block of rows goes by some panels before the next panels come: so these come from far away only once for each block. */
 
-#ifndef HEDDLE_VECTOR
-/* Tests define HEDDLE_LONG_VECTORS, since a compiler makes vectors of 64 bytes of shorter ones on other processors. */
-#if defined(__AVX512F__) || defined(HEDDLE_LONG_VECTORS)
-#define HEDDLE_VECTOR 64
+#ifndef HEDDLE_ROWS
+#if HEDDLE_VECTOR == 64
 #define HEDDLE_ROWS 8
-#elif defined(__AVX__)
-#define HEDDLE_VECTOR 32
-#define HEDDLE_ROWS 6
 #else
-#define HEDDLE_VECTOR 16
 #define HEDDLE_ROWS 6
-#endif
-#if defined(HEDDLE_LONG_VECTORS)
-#define HEDDLE_IN_REGISTER(x) (void)(x)
-#elif defined(__x86_64__)
-#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+v"(x))
-#elif defined(__aarch64__)
-#define HEDDLE_IN_REGISTER(x) __asm__ volatile("" : "+w"(x))
-#else
-#define HEDDLE_IN_REGISTER(x) (void)(x)
 #endif
 #define HEDDLE_PANEL_BYTES 64
 #define HEDDLE_KERNEL static __attribute__((noinline, unused)) void
