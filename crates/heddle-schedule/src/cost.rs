@@ -270,6 +270,8 @@ impl<'a> Costs<'a> {
                 dtype,
                 ..
             } => return arithmetic(self.machine, *dtype).fma_ns,
+            // Lanes of a GPU compute addresses for each element.
+            _ if self.machine.exchange.is_some() => {}
             Body::Fold { .. } => return self.reduced(&self.op.body, &self.op.axes),
             Body::Chain(chain) => {
                 if let Some(fold) = chain.reduction() {
