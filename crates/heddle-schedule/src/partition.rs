@@ -292,18 +292,22 @@ fn below(mut low: Vec<(Monomial, Monomial)>, rest: i64, bound: &Monomial) -> boo
     if rest < 0 || low.iter().any(|(factor, _)| factor.constant < 0) {
         return false;
     }
+    // What is always 0 would leave its factor as the bound of the others.
+    low.retain(|(_, size)| size.as_int() != Some(1));
     // Like digits of a number: an axis whose extent divides the bound leaves its factor as the
-    // bound of the others.
+    // bound of the others, the most significant one the largest.
     let mut bound = bound.clone();
     loop {
         if most(&low, rest).is_some_and(|most| most < bound.constant) {
             return true;
         }
-        let digit = low.iter().position(|(factor, size)| {
+        let is_digit = |(factor, size): &(Monomial, Monomial)| {
             let span = factor.times(size);
             span.is_some_and(|span| span.constant > 0 && bound.over(&span).is_some())
-        });
-        match digit {
+        };
+        let digits = (0..low.len()).filter(|&k| is_digit(&low[k]));
+        let below = |k: usize| low.iter().filter(|d| low[k].0.over(&d.0).is_some()).count();
+        match digits.max_by_key(|&k| below(k)) {
             Some(k) => bound = low.swap_remove(k).0,
             None => return false,
         }
