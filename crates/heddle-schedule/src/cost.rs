@@ -272,6 +272,10 @@ impl<'a> Costs<'a> {
             } => return arithmetic(self.machine, *dtype).fma_ns,
             // Lanes of a GPU compute addresses for each element.
             _ if self.machine.exchange.is_some() => {}
+            // A border has loops of its own, so that neither tests nor addresses take time.
+            Body::Map { value, .. } if self.is_border(*value) => {
+                return self.values(&[*value], false);
+            }
             Body::Fold { .. } => return self.reduced(&self.op.body, &self.op.axes),
             Body::Chain(chain) => {
                 if let Some(fold) = chain.reduction() {
@@ -309,7 +313,28 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// Time to compute these expressions one after the other, with or without the offsets of what they load.
+    /// True for a choice by the place of a point, among elements at sums and multiples of axes.
+    fn is_border(&self, value: ExprId) -> bool {
+        let loads = self.program.pool.loads([value]);
+        self.is_by_place(value) && loads.iter().all(|load| self.is_place(load.1))
+    }
+
+    fn is_by_place(&self, value: ExprId) -> bool {
+        matches!(self.program.pool[value], Expr::Select(_, cond, ..) if self.is_place(cond))
+    }
+
+    /// True for a place or a condition that sums and multiples of axes decide.
+    fn is_place(&self, e: ExprId) -> bool {
+        use BinaryOp::{Add, And, Mul, Or, Sub};
+        let is_other = |e| match e {
+            Expr::Binary(op, ..) => !matches!(op, Add | Sub | Mul | And | Or),
+            Expr::Compare(..) | Expr::Select(..) | Expr::Num(..) | Expr::Local(_) => false,
+            _ => true,
+        };
+        !self.program.pool.any(e, &is_other)
+    }
+
+    /// Time to compute these expressions one after the other, with or without the offsets of what they load and the choices by places.
     fn values(&self, roots: &[ExprId], with_offsets: bool) -> f64 {
         let rates = |dtype| arithmetic(self.machine, dtype);
         let mut time = 0.0;
@@ -321,8 +346,13 @@ impl<'a> Costs<'a> {
                     continue;
                 }
                 let e = self.program.pool[id];
-                if with_offsets || !matches!(e, Expr::Load(..)) {
-                    open.extend(e.operands());
+                match e {
+                    Expr::Load(..) if !with_offsets => {}
+                    Expr::Select(_, _, a, b) if !with_offsets && self.is_by_place(id) => {
+                        open.extend([a, b]);
+                        continue;
+                    }
+                    _ => open.extend(e.operands()),
                 }
                 time += match e {
                     Expr::Unary(op, dtype, _) if is_function(op) => rates(dtype).transcendental_ns,
