@@ -279,13 +279,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Loops over reduced axes, in ranges or whole, around a body. Lanes that reduce a point together divide the innermost one.
-    pub fn reduced(
-        &mut self,
-        fold: &Fold,
-        levels: &[Level],
-        s: Scalars<'a>,
-        body: Inside<'_, 'a>,
-    ) {
+    pub fn reduced(&mut self, fold: &Fold, levels: &[Level], s: Scalars<'a>, body: Inside<'_, 'a>) {
         let Some((&level, others)) = levels.split_first() else {
             return body(self, s);
         };

@@ -10,6 +10,7 @@ use heddle_uprogram::{Expr, ExprId};
 use crate::fold::Fold;
 use crate::nest::Level;
 use crate::operator::Writer;
+use crate::peel::{Loops, innermost};
 use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, bare, name};
 
@@ -225,10 +226,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds all elements of the windows to the sums.
-    fn add_tile(&mut self, fold: &Fold, s: Scalars<'a>, tile: &Tile) {
+    fn add_tile(&mut self, fold: &Fold, mut s: Scalars<'a>, tile: &Tile) {
         let taps = tile.taps.as_ref().map(|taps| taps.level);
         let inner = fold.inner.iter().copied();
         let inner: Vec<Level> = inner.filter(|level| taps != Some(*level)).collect();
+        let loops = [Loops {
+            axes: fold.axes,
+            levels: &inner,
+        }];
+        self.cut(&mut s.ranges, &loops, innermost(&loops), &[fold.value]);
         self.reduced(fold, &inner, s, &mut |w, s| w.add_column(fold, &s, tile));
     }
 
