@@ -26,6 +26,8 @@ INSTRUCTIONS = {name + suffix for name in ("fabs", "sqrt", "floor", "ceil", "tru
                 for suffix in ("", "f")} | {"isnan", "isinf"}
 # Macros that call nothing, and what is no expression.
 MACROS = {"HEDDLE_LIKELY", "HEDDLE_UNLIKELY"}
+# Where a vector lies.
+VECTOR = re.compile(r"\((?:const )?heddle_(?:float|double)_\d+ \*\)")
 OPERATOR = re.compile(r"HEDDLE_OUTLINE void (op\d+)\((.*)\) \{$")
 DEFINED = re.compile(r"HEDDLE_(INLINE|OUTLINE) [^;(]*?\b(heddle_(?:\w|##)+)\(")
 LOOP = re.compile(r"(?:#pragma .*)?(?:for|while) \((.*?)\) ?(\{|[^()]*[^{]*;)$")
@@ -63,7 +65,7 @@ class Expression:
     """Reads an expression: its value, and what is found in it."""
 
     def __init__(self, text: str, names: dict[str, Value], functions: "Functions"):
-        self.tokens, self.at = TOKEN.findall(text), 0
+        self.tokens, self.at = TOKEN.findall(VECTOR.sub("", text)), 0
         self.names, self.functions = names, functions
         self.findings: set[str] = set()
         self.has_loop = False
@@ -116,8 +118,9 @@ class Expression:
 
     def unary(self) -> Value:
         if self.peek() in {"-", "+", "!", "~", "*", "&", "++", "--"}:
-            self.take()
-            return self.unary()
+            reads = self.take() == "*"
+            value = self.unary()
+            return replace(value, reads=value.reads or reads)
         if self.peek() == "(" and self.at + 1 < len(self.tokens) and self.tokens[self.at + 1] in TYPES:
             self.take()
             is_float = self.take() in {"float", "double"}
@@ -314,6 +317,8 @@ CASES = [
     ("", "b1[v0] = b0[v0] / b0[v0 + 1];"),
     ("", "b1[v0] = heddle_max_f32(b0[v0], 0.5f);"),
     ("", "b1[v0] = fabsf(b0[v0]) / v9;"),
+    ("", "heddle_float_64 x = *(const heddle_float_64 *)(b0 + v0);\nHEDDLE_IN_REGISTER(x);\n*(heddle_float_64 *)&b1[v0] = x / v9;"),
+    ("division", "heddle_float_64 x = *(const heddle_float_64 *)(b0 + v0 / 7);\n*(heddle_float_64 *)&b1[v0] = x;"),
     # Memory decides.
     ("", "b1[v0] = (b2[v0] < 3) ? b0[v0] : 0.0f;"),
     ("", "b1[v0] = (v0 < b2[v9]) ? b0[v0] : 0.0f;"),
