@@ -45,7 +45,7 @@ pub struct Fold<'a> {
     /// Maps of the result at its point.
     pub finish: &'a [ChainStep],
     /// The value and those of the maps.
-    roots: Vec<ExprId>,
+    pub roots: Vec<ExprId>,
     kind: ReduceOp,
     neutral: String,
     /// The sizes of the reduced axes, as C.

@@ -65,10 +65,15 @@ impl Tile {
             .finish
             .last()
             .map_or(fold.store, |step| step.body.store());
-        let read = fold.finish.iter().flat_map(|step| step.body.exprs());
-        let read = program.pool.loads(read.chain([fold.value]));
+        let read = program.pool.loads(fold.roots.iter().copied());
         let is_updated = read.iter().any(|load| load.0 == last.buffer);
-        if w.dialect.lanes.is_some() || fold.op != BinaryOp::Add || is_blocked || is_updated {
+        // Tiles have no ranges of their own.
+        let is_test = |e| matches!(e, Expr::Compare(_, DType::I64, ..));
+        let tests = fold.roots.iter().any(|&e| program.pool.any(e, &is_test));
+        if w.dialect.lanes.is_some() || fold.op != BinaryOp::Add || is_blocked {
+            return None;
+        }
+        if is_updated || tests {
             return None;
         }
         let size = match fold.dtype {

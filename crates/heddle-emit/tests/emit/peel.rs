@@ -117,6 +117,28 @@ fn reductions() {
     }
 }
 
+/// Maps of sums that choose by the place: in vectors across sums, and for sums over windows.
+#[test]
+fn maps_of_reductions() {
+    check(
+        "fn @main(%x: f32[6,5,40], %a: f32[6,7], %b: f32[6,33]) -> (%y: f32[6,40]) {
+           return mul(reduce(%x, kind=sum, axes=[1], keep=false), concat(%a, mul(%b, 2.0), axis=1))
+         }",
+        false,
+    );
+    for (axis, [a, b]) in [(2, ["1,3,2,9", "1,3,6,9"]), (3, ["1,3,8,5", "1,3,8,4"])] {
+        check(
+            &format!(
+                "fn @main(%x: f32[1,3,10,11], %w: f32[3,1,3,3], %a: f32[{a}], %b: f32[{b}]) -> (%y: f32[1,3,8,9]) {{
+                   %s = conv(%x, %w, [0, 0, 0, 0], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=3)
+                   return mul(%s, concat(%a, mul(%b, 2.0), axis={axis}))
+                 }}"
+            ),
+            false,
+        );
+    }
+}
+
 /// Windows that lie apart read a map in phases: a quotient and a remainder by the phase of a tap.
 #[test]
 fn phases() {

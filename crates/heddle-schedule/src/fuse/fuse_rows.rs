@@ -115,7 +115,7 @@ fn of_rows(
     };
     // Vectors may run across rows of one element.
     let across = rows.last().filter(|_| chain.reduction().is_some());
-    let is_across = across.is_some_and(|axis| is_near(program, &chain.steps[0], axis.0));
+    let is_across = across.is_some_and(|axis| reads_near(program, &chain.steps[0], axis.0));
     let steps = chain.steps;
     let mut longest = 1;
     for step in &steps {
@@ -187,11 +187,11 @@ fn of_rows(
 fn is_contiguous(program: &UProgram, step: &ChainStep) -> bool {
     let mut axes = step.axes.iter().chain(step.body.axes());
     let innermost = axes.next_back();
-    innermost.is_none_or(|&(axis, _)| is_near(program, step, axis))
+    innermost.is_none_or(|&(axis, _)| reads_near(program, step, axis))
 }
 
 /// True if a step reads the same element at neighbouring places of an axis, or neighbours.
-fn is_near(program: &UProgram, step: &ChainStep, axis: Local) -> bool {
+fn reads_near(program: &UProgram, step: &ChainStep, axis: Local) -> bool {
     let near = |s: Step| matches!(s.as_int(), Some(0 | 1));
     let loads = program.pool.loads(step.body.exprs());
     let mut steps = loads.iter().map(|l| Step::of(program, l.1, axis));
