@@ -1,5 +1,6 @@
 //! Ranges of variables, and the values at which conditions and quotients change.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
@@ -35,6 +36,18 @@ pub struct Ranges {
     pub cuts: bool,
     /// The axis of the innermost loop: quotients that are the same in it need no cuts.
     pub innermost: Option<Local>,
+    /// What follows of expressions, as far as somebody asked.
+    facts: Facts,
+}
+
+/// What is known of expressions. Copies of ranges, which are made to change them, begin without.
+#[derive(Debug, Default)]
+struct Facts(RefCell<HashMap<ExprId, Fact>>);
+
+impl Clone for Facts {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Ranges {
@@ -57,6 +70,7 @@ impl Ranges {
 
     /// Adds the whole ranges of axes whose loops are merged as these levels say.
     pub fn cover(&mut self, program: &UProgram, axes: &[(Local, ExprId)], levels: &[Level]) {
+        self.facts = Facts::default();
         for level in levels {
             let of = &axes[level.first..=level.last];
             let sizes = of.iter().map(|axis| program.pool.as_int(axis.1));
@@ -76,6 +90,7 @@ impl Ranges {
 
     /// Says that a condition holds.
     pub fn hold(&mut self, cond: ExprId) {
+        self.facts = Facts::default();
         self.holding.insert(cond);
     }
 
@@ -84,48 +99,66 @@ impl Ranges {
         match self.values.is_empty() {
             _ if self.holding.contains(&cond) => Some(true),
             true => None,
-            false => self.truth_in(program, cond, DEPTH),
+            false => self.fact(program, cond).truth(),
         }
     }
 
-    fn truth_in(&self, program: &UProgram, cond: ExprId, depth: usize) -> Option<bool> {
-        let depth = depth.checked_sub(1)?;
-        match program.pool[cond] {
+    /// What is known of an expression. Each one is looked at once, however often it is a part of others.
+    fn fact(&self, program: &UProgram, id: ExprId) -> Fact {
+        let mut facts = self.facts.0.borrow_mut();
+        let mut open = vec![id];
+        while let Some(&id) = open.last() {
+            let ready = open.len();
+            if !facts.contains_key(&id) {
+                let operands = operands(program.pool[id]);
+                open.extend(operands.filter(|e| !facts.contains_key(e)));
+            }
+            if open.len() == ready {
+                open.pop();
+                if !facts.contains_key(&id) {
+                    let fact = self.fact_by(program, id, &|e| facts[&e]);
+                    facts.insert(id, fact);
+                }
+            }
+        }
+        facts[&id]
+    }
+
+    /// What is known of an expression, by what is known of its operands.
+    fn fact_by(&self, program: &UProgram, id: ExprId, of: &dyn Fn(ExprId) -> Fact) -> Fact {
+        if self.holding.contains(&id) {
+            return Fact::Truth(true);
+        }
+        let truth = |e| of(e).truth();
+        let bounds = |e| of(e).bounds();
+        let holds = match program.pool[id] {
             Expr::Num(DType::Bool, bits) => Some(bits != 0),
-            Expr::Unary(UnaryOp::Not, DType::Bool, a) => Some(!self.truth_in(program, a, depth)?),
+            Expr::Unary(UnaryOp::Not, DType::Bool, a) => truth(a).map(|holds| !holds),
             Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), DType::Bool, a, b) => {
                 // The value of one that decides the other's.
                 let decides = op == BinaryOp::Or;
-                let sides = [a, b].map(|side| self.truth_in(program, side, depth));
-                match (sides[0], sides[1]) {
-                    (Some(a), _) if a == decides => Some(a),
-                    (_, Some(b)) if b == decides => Some(b),
-                    (Some(_), Some(b)) => Some(b),
+                match [a, b].map(truth) {
+                    [Some(a), _] if a == decides => Some(a),
+                    [_, Some(b)] if b == decides => Some(b),
+                    [Some(_), Some(b)] => Some(b),
                     _ => None,
                 }
             }
-            Expr::Compare(op, DType::I64, a, b) => {
-                if let Some(holds) = self.side(program, cond) {
-                    return Some(holds);
-                }
-                let [low, high] = self.bounds(program, a, DEPTH)?;
-                let [least, most] = self.bounds(program, b, DEPTH)?;
-                match op {
-                    CompareOp::Lt => decided(high < least, low >= most),
-                    CompareOp::Le => decided(high <= least, low > most),
-                    CompareOp::Gt => decided(low > most, high <= least),
-                    CompareOp::Ge => decided(low >= most, high < least),
-                    CompareOp::Eq => decided(
-                        low == high && least == most && low == least,
-                        high < least || low > most,
-                    ),
-                    CompareOp::Ne => decided(
-                        high < least || low > most,
-                        low == high && least == most && low == least,
-                    ),
-                }
-            }
+            Expr::Compare(op, DType::I64, a, b) => self
+                .side(program, id)
+                .or_else(|| compared(op, bounds(a)?, bounds(b)?)),
             _ => None,
+        };
+        let between = || match program.pool[id] {
+            Expr::Num(DType::I64, bits) => Some([bits as i64; 2]),
+            Expr::Local(local) => self.values.get(&local).map(|[from, to]| [*from, to - 1]),
+            Expr::Select(DType::I64, cond, a, b) => bounds(if truth(cond)? { a } else { b }),
+            Expr::Binary(op, DType::I64, a, b) => computed(op, bounds(a)?, bounds(b)?),
+            _ => None,
+        };
+        match holds {
+            Some(holds) => Fact::Truth(holds),
+            None => between().map_or(Fact::Nothing, Fact::Bounds),
         }
     }
 
@@ -165,7 +198,7 @@ impl Ranges {
 
     /// True if an index is provably in an axis of this size.
     pub fn is_inside(&self, program: &UProgram, index: ExprId, size: ExprId) -> bool {
-        let bounds = |id| self.bounds(program, id, DEPTH);
+        let bounds = |id| self.bounds(program, id);
         let is_below = |[low, high]: [i64; 2], [least, _]: [i64; 2]| low >= 0 && high < least;
         let sum = |id| Sum::of(program, id, DEPTH);
         let is_before = |index: &Sum, size: Sum| {
@@ -205,43 +238,82 @@ impl Ranges {
     /// The quotient of a remainder or quotient by a number, if it is the same for all of these values.
     pub fn quotient(&self, program: &UProgram, a: ExprId, by: ExprId) -> Option<i64> {
         let by = program.pool.as_int(by).filter(|by| *by > 0)?;
-        let [low, high] = self.bounds(program, a, DEPTH)?;
+        let [low, high] = self.bounds(program, a)?;
         (low >= 0 && low / by == high / by).then_some(low / by)
     }
 
     /// The least and the largest value of an integer, as far as sums, multiples and quotients say.
-    fn bounds(&self, program: &UProgram, id: ExprId, depth: usize) -> Option<[i64; 2]> {
-        let depth = depth.checked_sub(1)?;
-        match program.pool[id] {
-            Expr::Num(DType::I64, bits) => Some([bits as i64; 2]),
-            Expr::Select(DType::I64, cond, ..) if self.truth(program, cond).is_some() => {
-                self.bounds(program, self.chosen(program, id), depth)
-            }
-            Expr::Local(local) => self.values.get(&local).map(|[from, to]| [*from, to - 1]),
-            Expr::Binary(op, DType::I64, a, b) => {
-                let (a, b) = (
-                    self.bounds(program, a, depth)?,
-                    self.bounds(program, b, depth)?,
-                );
-                match op {
-                    BinaryOp::Add => Some([a[0].checked_add(b[0])?, a[1].checked_add(b[1])?]),
-                    BinaryOp::Sub => Some([a[0].checked_sub(b[1])?, a[1].checked_sub(b[0])?]),
-                    BinaryOp::Mul if b[0] == b[1] => scaled(a, b[0]),
-                    BinaryOp::Mul if a[0] == a[1] => scaled(b, a[0]),
-                    BinaryOp::Div if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => {
-                        Some([a[0] / b[0], a[1] / b[0]])
-                    }
-                    BinaryOp::Mod if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => {
-                        match a[0] / b[0] == a[1] / b[0] {
-                            true => Some([a[0] % b[0], a[1] % b[0]]),
-                            false => Some([0, b[0] - 1]),
-                        }
-                    }
-                    _ => None,
-                }
-            }
+    fn bounds(&self, program: &UProgram, id: ExprId) -> Option<[i64; 2]> {
+        self.fact(program, id).bounds()
+    }
+}
+
+/// What is known of an expression in ranges.
+#[derive(Clone, Copy, Debug)]
+enum Fact {
+    Nothing,
+    /// Of a condition.
+    Truth(bool),
+    /// The least and the largest value of an integer.
+    Bounds([i64; 2]),
+}
+
+impl Fact {
+    fn truth(self) -> Option<bool> {
+        match self {
+            Self::Truth(holds) => Some(holds),
             _ => None,
         }
+    }
+
+    fn bounds(self) -> Option<[i64; 2]> {
+        match self {
+            Self::Bounds(bounds) => Some(bounds),
+            _ => None,
+        }
+    }
+}
+
+/// The operands of which something may be known.
+fn operands(expr: Expr) -> impl Iterator<Item = ExprId> {
+    let is_read = match expr {
+        Expr::Unary(UnaryOp::Not, dtype, _) => dtype == DType::Bool,
+        Expr::Binary(_, dtype, ..) => matches!(dtype, DType::Bool | DType::I64),
+        Expr::Compare(_, dtype, ..) | Expr::Select(dtype, ..) => dtype == DType::I64,
+        _ => false,
+    };
+    expr.operands().filter(move |_| is_read)
+}
+
+/// The truth of a comparison of two integers, if their bounds decide it.
+fn compared(op: CompareOp, [low, high]: [i64; 2], [least, most]: [i64; 2]) -> Option<bool> {
+    let is_same = low == high && least == most && low == least;
+    let differs = high < least || low > most;
+    match op {
+        CompareOp::Lt => decided(high < least, low >= most),
+        CompareOp::Le => decided(high <= least, low > most),
+        CompareOp::Gt => decided(low > most, high <= least),
+        CompareOp::Ge => decided(low >= most, high < least),
+        CompareOp::Eq => decided(is_same, differs),
+        CompareOp::Ne => decided(differs, is_same),
+    }
+}
+
+/// The bounds of the result of an operation on two integers.
+fn computed(op: BinaryOp, a: [i64; 2], b: [i64; 2]) -> Option<[i64; 2]> {
+    match op {
+        BinaryOp::Add => Some([a[0].checked_add(b[0])?, a[1].checked_add(b[1])?]),
+        BinaryOp::Sub => Some([a[0].checked_sub(b[1])?, a[1].checked_sub(b[0])?]),
+        BinaryOp::Mul if b[0] == b[1] => scaled(a, b[0]),
+        BinaryOp::Mul if a[0] == a[1] => scaled(b, a[0]),
+        BinaryOp::Div if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => Some(a.map(|n| n / b[0])),
+        BinaryOp::Mod if b[0] == b[1] && b[0] > 0 && a[0] >= 0 => {
+            match a[0] / b[0] == a[1] / b[0] {
+                true => Some(a.map(|n| n % b[0])),
+                false => Some([0, b[0] - 1]),
+            }
+        }
+        _ => None,
     }
 }
 
@@ -273,8 +345,12 @@ impl Linear {
         depth: usize,
     ) -> Option<Self> {
         let depth = depth.checked_sub(1)?;
+        if !program.locals_of(id).contains(&local) {
+            let rest = ranges.bounds(program, id)?;
+            return Some(Self { factor: 0, rest });
+        }
         match program.pool[id] {
-            Expr::Local(other) if other == local => Some(Self {
+            Expr::Local(_) => Some(Self {
                 factor: 1,
                 rest: [0, 0],
             }),
@@ -296,11 +372,7 @@ impl Linear {
                     },
                 }
             }
-            _ if program.locals_of(id).contains(&local) => None,
-            _ => Some(Self {
-                factor: 0,
-                rest: ranges.bounds(program, id, depth)?,
-            }),
+            _ => None,
         }
     }
 
