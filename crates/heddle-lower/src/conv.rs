@@ -15,8 +15,8 @@ use heddle_uprogram::program::{Buffer, Store};
 const FEW_CHANNELS: i64 = 4;
 
 /// The same for groups whose result has lines of at least `LONG_LINE` places, which plain loops compute side by side: a product of four
-/// columns fills a fourth of its panel.
-const FEW_GROUPED: i64 = 5;
+/// columns fills a fourth of its panel, one of eight a half.
+const FEW_GROUPED: i64 = 9;
 
 /// Places of a line that are worth it.
 const LONG_LINE: i64 = 12;

@@ -214,7 +214,7 @@ fn every_attribute(batch: i64, end: &str) {
         let single = conv.result()[1..].iter().all(|&places| places == 1);
         let one_tap = conv.weights[2..].iter().all(|&taps| taps == 1);
         let per_group = conv.weights[0] / conv.groups;
-        let by_lines = conv.groups > 1 && per_group <= 4 && conv.result().last() >= Some(&12);
+        let by_lines = conv.groups > 1 && per_group <= 8 && conv.result().last() >= Some(&12);
         let worth = conv.weights[1] * taps >= 3 && !single && !one_tap && !by_lines;
         assert_eq!(reads_in_place(&case), worth, "{name}");
     }
