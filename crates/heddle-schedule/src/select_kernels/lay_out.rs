@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp};
 
+use super::prices::price;
 use crate::fuse::substitute::Substitution;
 use crate::fuse::uses::Uses;
 use heddle_uprogram::contract::Access;
@@ -29,7 +30,7 @@ pub(super) enum Gain {
 /// place to the next one, if it is the program's own and each access to it can be rewritten, also in the `others`, which may yet take the
 /// place of the operators of these names. Changes nothing and returns false if one cannot: of an operand that a kernel reads by strides, a
 /// routine, or an offset whose parts are not known to be a channel and a place; or if operators would touch more elements that lie apart
-/// and no copy is spared.
+/// and no copy is spared, or take longer by more than a copy would.
 ///
 /// Maps and reductions then go along the channels innermost.
 pub(super) fn lay_channels_last(
@@ -49,13 +50,16 @@ pub(super) fn lay_channels_last(
     ids.extend(uses.writers(map));
     let (mut changed, mut replaced) = (BTreeMap::new(), BTreeMap::new());
     let (mut before, mut after) = (0, 0);
+    let mut dearer = 0.0;
     for id in ids.difference(exempt) {
         let op = program.operators[*id].clone();
         before += apart(program, &op);
+        dearer -= price(program, &op);
         let Some(op) = laid_out(program, op, map, sizes) else {
             return false;
         };
         after += apart(program, &op);
+        dearer += price(program, &op);
         changed.insert(*id, op);
         if let Some(other) = others.get(id) {
             let Some(other) = laid_out(program, other.clone(), map, sizes) else {
@@ -69,7 +73,10 @@ pub(super) fn lay_channels_last(
         Gain::Place => after <= before,
         Gain::None => after < before,
     };
-    if !pays {
+    // With a copy the other operators would stay as they are.
+    let copied = program.pool.as_int(program.buffers[map].len);
+    let is_dear = copied.is_some_and(|elements| dearer > elements as f64);
+    if !pays || is_dear {
         return false;
     }
     for (id, op) in changed {

@@ -287,6 +287,34 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
     check(&alone, expected, gpu);
 }
 
+/// A product would read its places, but then the sums over windows before it would take their elements one by one.
+#[test]
+fn maps_of_sums_along_lines_stay_as_they_are() {
+    let conv = |x: &str, w: &str, pad: u8, groups: u8| {
+        format!(
+            "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups={groups})"
+        )
+    };
+    let text = format!(
+        "fn @main(%x: f32[1,16,24,24]) -> (%y: f32[1,16,24,24]) {{
+           %u = const splat 0.5: f32[64,16,1,1]
+           %w = const splat 0.5: f32[64,4,3,3]
+           %v = const splat 0.5: f32[16,64,1,1]
+           %a = max({}, 0)
+           %b = max({}, 0)
+           %y = {}
+           return %y
+         }}",
+        conv("%x", "%u", 0, 1),
+        conv("%a", "%w", 1, 16),
+        conv("%b", "%v", 0, 1)
+    );
+    let program = lowered_for(&text, &Machine::reference_host(2));
+    let expected = "64 x 576 by 16, contiguous columns, packed by each unit; \
+                    16 x 576 by 16, contiguous columns, packed by each unit";
+    assert_eq!(selected(&program).join("; "), expected);
+}
+
 #[test]
 fn few_columns_become_rows() {
     check(
