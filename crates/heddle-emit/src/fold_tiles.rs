@@ -360,6 +360,7 @@ impl<'a> Writer<'a> {
         }
         self.text.line(format!("{ty} sum[{lanes}];"));
         self.text.line(format!("*({vector} *)sum = sum{r};"));
+        self.text.line("HEDDLE_ROLLED");
         self.text
             .line(format!("for (int64_t c = 0; c < {lanes}; c++) {{"));
         self.text.line(format!("const int64_t {v} = left + c;"));

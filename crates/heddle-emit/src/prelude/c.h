@@ -9,6 +9,9 @@
 /* In a loop: its iterations are not computed side by side; those of loops within may be. */
 #define HEDDLE_IN_ORDER __asm__ volatile("")
 
+/* Before a loop over the elements of a vector: written out, GCC 12 computes them one by one. */
+#define HEDDLE_ROLLED _Pragma("GCC unroll 1")
+
 /* Bytes of a vector. Tests define HEDDLE_LONG_VECTORS, since a compiler makes vectors of 64 bytes of shorter ones on other processors. */
 #if defined(__AVX512F__) || defined(HEDDLE_LONG_VECTORS)
 #define HEDDLE_VECTOR 64

@@ -71,7 +71,7 @@ pub(super) fn lay_channels_last(
     let pays = match gain {
         Gain::Copy => true,
         Gain::Place => after <= before,
-        Gain::None => after < before,
+        Gain::None => after < before && dearer < 0.0,
     };
     // With a copy the other operators would stay as they are.
     let copied = program.pool.as_int(program.buffers[map].len);
@@ -145,6 +145,8 @@ pub(super) fn laid_out(
             Body::Chain(_) => exchange_rows(program, &mut op, offset),
             _ => go_along(program, &mut op, offset),
         }
+    } else if is_reduction(&op.body) {
+        go_along_elements(program, &mut op);
     }
     Some(op)
 }
@@ -256,9 +258,31 @@ fn apart(program: &UProgram, op: &Operator) -> usize {
 /// Makes the axis along which an offset is contiguous the innermost one.
 fn go_along(program: &UProgram, op: &mut Operator, offset: ExprId) {
     let is_next = |a: &(_, _)| Step::of(program, offset, a.0) == Some(Step::by(1));
-    let Some(k) = op.axes.iter().position(is_next) else {
-        return;
-    };
+    if let Some(k) = op.axes.iter().position(is_next) {
+        make_innermost(op, k);
+    }
+}
+
+/// Makes the axis the innermost one along which a reduction's elements are read in the least time.
+fn go_along_elements(program: &UProgram, op: &mut Operator) {
+    for k in (0..op.axes.len()).rev().skip(1) {
+        let mut other = op.clone();
+        make_innermost(&mut other, k);
+        if price(program, &other) < price(program, op) {
+            *op = other;
+        }
+    }
+}
+
+/// True for a reduction, and for one with maps of its result at its point.
+fn is_reduction(body: &Body) -> bool {
+    match body {
+        Body::Chain(chain) => chain.reduction().is_some(),
+        body => matches!(body, Body::Fold { .. }),
+    }
+}
+
+fn make_innermost(op: &mut Operator, k: usize) {
     let axis = op.axes.remove(k);
     op.axes.push(axis);
     for split in op.share.splits_mut() {

@@ -10,7 +10,11 @@ use heddle_uprogram::program::{Body, ChainStep, Local, Operator, UProgram};
 /// Elements of a vector.
 const VECTOR: f64 = 16.0;
 
-/// The price of an operator in vectors: each access of neighbours takes one for as many as a vector has, each other one takes one.
+/// The largest step between elements of which vectors are made.
+const NEAR: i64 = 4;
+
+/// The price of an operator in vectors: each access of neighbours takes one for as many as a vector has, several where they lie a few
+/// elements apart, and each other one takes one.
 pub(super) fn price(program: &UProgram, op: &Operator) -> f64 {
     match &op.body {
         Body::Map { store, value } => nest(program, &op.axes, &[], (&[*value], store.offset)),
@@ -92,11 +96,18 @@ fn nest(
     }
     let (points, times) = (points(program, parallel), points(program, reduced));
     let count = all.len() as f64;
-    let near_along =
-        |axis: &(Local, ExprId)| all.iter().all(|offset| is_near(program, *offset, axis.0));
-    let line = |n: f64| points * times / n.max(1.0) * ((n / VECTOR).ceil() * count + 1.0);
+    // Vectors that hold the elements of a vector of neighbours, together for all accesses.
+    let vectors_along = |axis: &(Local, ExprId)| {
+        let steps = all.iter().map(|offset| step(program, *offset, axis.0));
+        let near = |step: Option<i64>| step.filter(|step| (0..=NEAR).contains(step));
+        let vectors = steps.map(|step| Some(near(step)?.max(1) as f64));
+        vectors.sum::<Option<f64>>()
+    };
+    let line =
+        |n: f64, vectors: f64| points * times / n.max(1.0) * ((n / VECTOR).ceil() * vectors + 1.0);
     let along = |axes: &[(Local, ExprId)]| {
-        let innermost = axes.last().filter(|axis| near_along(axis))?;
+        let innermost = axes.last()?;
+        let vectors = vectors_along(innermost)?;
         let mut n = size(program, axes, innermost.0)?;
         // Axes that all accesses traverse as one.
         for axis in axes.iter().rev().skip(1).take_while(|_| reduced.is_empty()) {
@@ -110,16 +121,17 @@ fn nest(
             }
             n *= size(program, axes, axis.0)?;
         }
-        Some(line(n))
+        Some(line(n, vectors))
     };
     let prices = [along(parallel), along(reduced)];
     let scalar = points * times * count;
     let best = prices.into_iter().flatten().fold(scalar, f64::min);
+    let is_along = |axis: &(Local, ExprId)| is_near(program, store, axis.0);
     // Results of reductions.
-    best + if reduced.is_empty() {
-        0.0
-    } else {
-        points / VECTOR
+    best + match parallel.last().is_none_or(is_along) {
+        _ if reduced.is_empty() => 0.0,
+        true => points / VECTOR,
+        false => points,
     }
 }
 
