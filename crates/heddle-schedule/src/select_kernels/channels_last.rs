@@ -9,6 +9,7 @@ use super::Layouts;
 use super::connected::{Known, Laid, Waiting, lay_connected, transposed};
 use super::lay_out::{Gain, lay_channels_last, set_rows};
 use crate::effects::{Effects, touched_by};
+use crate::linear::Monomial;
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -336,7 +337,16 @@ fn with_pitch(program: &mut UProgram, len: ExprId, [channels, _, pitch]: [i64; 3
     if pitch == channels {
         return len;
     }
+    let [all, each] = [channels, pitch].map(Monomial::new);
+    let places = Monomial::of(program, len).and_then(|len| len.over(&all));
     let pool = &mut program.pool;
+    if let Some(laid) = places.and_then(|places| places.times(&each)) {
+        let constant = pool.int(laid.constant);
+        return laid
+            .sizes
+            .iter()
+            .fold(constant, |n, size| pool.product(*size, n));
+    }
     let [channels, pitch] = [channels, pitch].map(|n| pool.int(n));
     let places = pool.binary(BinaryOp::Div, DType::I64, len, channels);
     pool.product(places, pitch)

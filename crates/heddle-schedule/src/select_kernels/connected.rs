@@ -13,6 +13,7 @@ use super::lay_out::{laid_out, low, parts};
 use super::prices::{points, price, step};
 use super::windows::pitch;
 use crate::fuse::uses::{Uses, loads};
+use crate::linear::Monomial;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Local, Operator, OperatorId, Share, Split, UProgram,
@@ -208,31 +209,36 @@ impl<'p, 'k> Search<'p, 'k> {
             };
             axes.extend(found.and_then(|channel| axis_of(self.program, channel)));
         }
-        let len =
-            |program: &UProgram, buffer: Buffer| program.pool.as_int(program.buffers[buffer].len);
+        let len = |program: &UProgram, buffer: Buffer| {
+            Monomial::of(program, program.buffers[buffer].len)
+        };
         // A constant does not say how many images there are.
         let is_scratch = matches!(self.program.buffers[map].kind, BufferKind::Scratch);
+        let of_image = match self.known.laid.contains_key(&map) {
+            true => sizes[1] * sizes[2],
+            false => sizes[1] * sizes[0],
+        };
         let elements = len(self.program, map).filter(|_| is_scratch);
-        let images = elements.map(|len| len / (sizes[0] * sizes[1]).max(1));
+        let images = elements.and_then(|len| len.over(&Monomial::new(of_image)));
+        let one = Monomial::new(1);
         let mut found = BTreeMap::new();
         for (buffer, offset) in accesses.iter().filter(|access| access.0 != map) {
             let data = &self.program.buffers[*buffer];
             let images = match data.kind {
-                BufferKind::Scratch => images,
-                BufferKind::Constant(_) => Some(1),
+                BufferKind::Scratch => images.as_ref(),
+                BufferKind::Constant(_) => Some(&one),
                 _ => None,
             };
+            let Some((images, len)) = images.zip(len(self.program, *buffer)) else {
+                continue;
+            };
             for axis in &axes {
-                let apart = step(self.program, *offset, *axis);
-                if let (Some(places), Some(images), Some(len)) = (
-                    apart.filter(|step| *step > 1),
-                    images,
-                    len(self.program, *buffer),
-                ) && let Some(of_image) = places.checked_mul(images).filter(|n| *n > 0)
-                    && len % of_image == 0
-                    && len / of_image >= LEAST_CHANNELS
-                {
-                    let channels = len / of_image;
+                let apart = step(self.program, *offset, *axis).filter(|step| *step > 1);
+                let channels = apart.and_then(|places| {
+                    let of_channel = images.times(&Monomial::new(places))?;
+                    Some((len.over(&of_channel)?.as_int()?, places))
+                });
+                if let Some((channels, places)) = channels.filter(|n| n.0 >= LEAST_CHANNELS) {
                     let far = match data.kind {
                         BufferKind::Constant(_) => channels,
                         _ => pitch(channels, data.dtype),
