@@ -12,6 +12,9 @@ pub struct Uses {
     writers: HashMap<Buffer, BTreeSet<OperatorId>>,
     /// Buffers that statements refer to directly: read by all units, swapped, or passed.
     named: HashSet<Buffer>,
+    /// Those of them that more than swaps refers to, and the pairs that are swapped.
+    passed: HashSet<Buffer>,
+    swaps: Vec<[Buffer; 2]>,
 }
 
 impl Uses {
@@ -52,6 +55,21 @@ impl Uses {
         self.named.contains(&buffer)
     }
 
+    /// This buffer and all that swaps exchange it with, so that they lie alike; `None` if other statements refer to one of them.
+    pub fn swapped_with(&self, buffer: Buffer) -> Option<BTreeSet<Buffer>> {
+        let (mut all, mut open) = (BTreeSet::from([buffer]), vec![buffer]);
+        while let Some(buffer) = open.pop() {
+            let own = self.swaps.iter().filter(|pair| pair.contains(&buffer));
+            for other in own.flatten() {
+                if all.insert(*other) {
+                    open.push(*other);
+                }
+            }
+        }
+        all.is_disjoint(&self.passed.iter().copied().collect())
+            .then_some(all)
+    }
+
     /// Adds the uses of an operator.
     pub fn add(&mut self, program: &UProgram, id: OperatorId) {
         for buffer in read_by(program, id) {
@@ -78,14 +96,18 @@ impl Uses {
                 let exprs = [*cond, sizes[0], sizes[1]];
                 exprs.into_iter().for_each(|e| self.name(program, e));
             }
-            Stmt::Swap(a, b) => self.named.extend([*a, *b]),
+            Stmt::Swap(a, b) => {
+                self.named.extend([*a, *b]);
+                self.swaps.push([*a, *b]);
+            }
             Stmt::Loop { trip, .. } => trip.iter().for_each(|&t| self.name(program, t)),
             Stmt::Call(_) | Stmt::Fork(_) => {
                 for id in stmt.calls() {
                     let call = &program.calls[*id];
                     call.lets.iter().for_each(|l| self.name(program, l.1));
-                    self.named
-                        .extend(call.buffers.iter().flat_map(|b| [b.0, b.1]));
+                    let buffers = call.buffers.iter().flat_map(|b| [b.0, b.1]);
+                    self.passed.extend(buffers.clone());
+                    self.named.extend(buffers);
                 }
             }
             Stmt::Sync(_) => {}
@@ -93,7 +115,9 @@ impl Uses {
     }
 
     fn name(&mut self, program: &UProgram, expr: ExprId) {
-        self.named.extend(loads(program, [expr]));
+        let read = loads(program, [expr]);
+        self.passed.extend(&read);
+        self.named.extend(read);
     }
 }
 

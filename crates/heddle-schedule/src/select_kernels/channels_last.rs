@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use heddle_ir::DType;
-use heddle_ir::op::BinaryOp;
-
 use super::Layouts;
 use super::connected::{Known, Laid, Waiting, lay_connected, transposed};
-use super::lay_out::{Gain, lay_channels_last, set_rows};
+use super::lay_out::{Gain, lay_channels_last, set_rows, with_pitch};
 use crate::effects::{Effects, touched_by};
-use crate::linear::Monomial;
 use heddle_uprogram::contract::Windows;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -122,6 +118,15 @@ impl ChannelsLast {
         }
         let mut decided = BTreeSet::new();
         let (mut maps, mut laid, mut waiting) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        // A map that a loop carries is laid out with those that it takes turns with.
+        let copied: BTreeMap<_, _> = (by_map.iter())
+            .map(|(map, copies)| {
+                (
+                    *map,
+                    copies.iter().map(|(sizes, _)| *sizes).collect::<Vec<_>>(),
+                )
+            })
+            .collect();
         for (map, mut copies) in by_map {
             copies.sort_unstable_by_key(|(_, copy)| copy.1);
             let one = copies.len() == 1;
@@ -130,14 +135,27 @@ impl ChannelsLast {
                 let readers: Vec<_> = readers.map(|(reader, _)| *reader).collect();
                 let is_copied = readers.iter().any(|id| !self.logical.contains_key(id));
                 let gain = gain(if is_copied { Gain::Copy } else { Gain::Place });
-                let exempt = BTreeSet::from([copy]);
-                if one
-                    && !stays(map)
-                    && lay_channels_last(program, (map, sizes), &exempt, &mut self.logical, gain)
-                {
-                    program.buffers[map].len = with_pitch(program, program.buffers[map].len, sizes);
-                    decided.insert(map);
-                    laid.insert(map, sizes);
+                let is_other = |of: Buffer| {
+                    let alike = copied.get(&of).is_none_or(|all| all[..] == [sizes]);
+                    stays(of) || decided.contains(&of) || !alike
+                };
+                let exempt: BTreeSet<_> = self.reads.values().map(|read| read.1).collect();
+                let is_laid = laid.get(&map) == Some(&sizes);
+                let all = match one && !is_laid {
+                    true => lay_channels_last(
+                        program,
+                        (map, sizes),
+                        &exempt,
+                        &mut self.logical,
+                        (gain, &is_other),
+                    ),
+                    false => None,
+                };
+                for map in all.iter().flatten() {
+                    decided.insert(*map);
+                    laid.insert(*map, sizes);
+                }
+                if is_laid || all.is_some() {
                     let names = BTreeMap::from([(last, map)]);
                     for reader in readers {
                         let op = program.operators[reader].clone();
@@ -184,21 +202,21 @@ impl ChannelsLast {
         for (id, sizes) in std::mem::take(&mut self.results) {
             let result = program.operators[id].body.store().buffer;
             let exempt = BTreeSet::new();
+            let is_other = |map: Buffer| {
+                decided.contains(&map)
+                    || stays(map)
+                    || self.reads.values().any(|read| read.0 == map)
+            };
             if !given.contains(&id)
-                && !decided.contains(&result)
-                && !stays(result)
-                && !self.reads.values().any(|read| read.0 == result)
-                && lay_channels_last(
+                && let Some(all) = lay_channels_last(
                     program,
                     (result, sizes),
                     &exempt,
                     &mut self.logical,
-                    gain(Gain::None),
+                    (gain(Gain::None), &is_other),
                 )
             {
-                program.buffers[result].len =
-                    with_pitch(program, program.buffers[result].len, sizes);
-                decided.insert(result);
+                decided.extend(all);
             }
         }
         let mut logical = std::mem::take(&mut self.logical);
@@ -330,26 +348,6 @@ fn copy(program: &mut UProgram, (map, images, sizes): Map) -> (Buffer, OperatorI
     let op = Operator::split(axes, Body::Map { store, value }, "channels last".into());
     let id = program.operators.push(op);
     (buffer, id)
-}
-
-/// The elements of a map of so many, with its channels innermost.
-fn with_pitch(program: &mut UProgram, len: ExprId, [channels, _, pitch]: [i64; 3]) -> ExprId {
-    if pitch == channels {
-        return len;
-    }
-    let [all, each] = [channels, pitch].map(Monomial::new);
-    let places = Monomial::of(program, len).and_then(|len| len.over(&all));
-    let pool = &mut program.pool;
-    if let Some(laid) = places.and_then(|places| places.times(&each)) {
-        let constant = pool.int(laid.constant);
-        return laid
-            .sizes
-            .iter()
-            .fold(constant, |n, size| pool.product(*size, n));
-    }
-    let [channels, pitch] = [channels, pitch].map(|n| pool.int(n));
-    let places = pool.binary(BinaryOp::Div, DType::I64, len, channels);
-    pool.product(places, pitch)
 }
 
 /// The operators that each iteration of the loops of a block runs, and those of the block itself.

@@ -8,6 +8,7 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 use super::prices::price;
 use crate::fuse::substitute::Substitution;
 use crate::fuse::uses::Uses;
+use crate::linear::Monomial;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -32,22 +33,29 @@ pub(super) enum Gain {
 /// routine, or an offset whose parts are not known to be a channel and a place; or if operators would touch more elements that lie apart
 /// and no copy is spared, or take longer by more than a copy would.
 ///
+/// A map that a loop carries takes turns with others, which are laid out like it. Gives all that are laid out.
+///
 /// Maps and reductions then go along the channels innermost.
 pub(super) fn lay_channels_last(
     program: &mut UProgram,
     (map, sizes): (Buffer, [i64; 3]),
     exempt: &BTreeSet<OperatorId>,
     others: &mut BTreeMap<OperatorId, Operator>,
-    gain: Gain,
-) -> bool {
-    let data = &program.buffers[map];
-    let own = matches!(data.kind, BufferKind::Scratch) && data.procedure.is_none();
+    (gain, stays): (Gain, &dyn Fn(Buffer) -> bool),
+) -> Option<BTreeSet<Buffer>> {
     let uses = Uses::of(program);
-    if !own || uses.is_named(map) {
-        return false;
+    let maps = uses.swapped_with(map)?;
+    let is_own = |of: &Buffer| {
+        let data = &program.buffers[*of];
+        matches!(data.kind, BufferKind::Scratch)
+            && data.procedure.is_none()
+            && data.len == program.buffers[map].len
+    };
+    if !maps.iter().all(is_own) || maps.iter().any(|map| stays(*map)) {
+        return None;
     }
-    let mut ids: BTreeSet<OperatorId> = uses.readers(map).into_iter().collect();
-    ids.extend(uses.writers(map));
+    let users = |map: &Buffer| uses.readers(*map).into_iter().chain(uses.writers(*map));
+    let ids: BTreeSet<OperatorId> = maps.iter().flat_map(users).collect();
     let (mut changed, mut replaced) = (BTreeMap::new(), BTreeMap::new());
     let (mut before, mut after) = (0, 0);
     let mut dearer = 0.0;
@@ -55,16 +63,12 @@ pub(super) fn lay_channels_last(
         let op = program.operators[*id].clone();
         before += apart(program, &op);
         dearer -= price(program, &op);
-        let Some(op) = laid_out(program, op, map, sizes) else {
-            return false;
-        };
+        let op = all_laid_out(program, op, &maps, sizes)?;
         after += apart(program, &op);
         dearer += price(program, &op);
         changed.insert(*id, op);
         if let Some(other) = others.get(id) {
-            let Some(other) = laid_out(program, other.clone(), map, sizes) else {
-                return false;
-            };
+            let other = all_laid_out(program, other.clone(), &maps, sizes)?;
             replaced.insert(*id, other);
         }
     }
@@ -77,14 +81,50 @@ pub(super) fn lay_channels_last(
     let copied = program.pool.as_int(program.buffers[map].len);
     let is_dear = copied.is_some_and(|elements| dearer > elements as f64);
     if !pays || is_dear {
-        return false;
+        return None;
     }
     for (id, op) in changed {
         set_rows(program, &op);
         program.operators[id] = op;
     }
     others.extend(replaced);
-    true
+    for map in &maps {
+        program.buffers[*map].len = with_pitch(program, program.buffers[*map].len, sizes);
+    }
+    Some(maps)
+}
+
+/// An operator with its accesses to these maps rewritten.
+fn all_laid_out(
+    program: &mut UProgram,
+    op: Operator,
+    maps: &BTreeSet<Buffer>,
+    sizes: [i64; 3],
+) -> Option<Operator> {
+    let mut maps = maps.iter();
+    maps.try_fold(op, |op, map| laid_out(program, op, *map, sizes))
+}
+
+/// The elements of a map of so many, with its channels innermost.
+pub(super) fn with_pitch(
+    program: &mut UProgram,
+    len: ExprId,
+    [channels, _, pitch]: [i64; 3],
+) -> ExprId {
+    if pitch == channels {
+        return len;
+    }
+    let [all, each] = [channels, pitch].map(Monomial::new);
+    let places = Monomial::of(program, len).and_then(|len| len.over(&all));
+    let pool = &mut program.pool;
+    if let Some(laid) = places.and_then(|places| places.times(&each)) {
+        let constant = pool.int(laid.constant);
+        let sizes = laid.sizes.iter();
+        return sizes.fold(constant, |n, size| pool.product(*size, n));
+    }
+    let [channels, pitch] = [channels, pitch].map(|n| pool.int(n));
+    let places = pool.binary(BinaryOp::Div, DType::I64, len, channels);
+    pool.product(places, pitch)
 }
 
 /// An operator with its accesses to the map rewritten. The rows of a chain may be of another length then ([`set_rows`]).
