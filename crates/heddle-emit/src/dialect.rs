@@ -200,7 +200,7 @@ impl Dialect {
     /// The word that says in which memory a buffer lies, if there are several.
     pub fn memory(&self, buffer: &BufferData) -> Option<&'static str> {
         let word = match buffer.kind {
-            BufferKind::Resident(_) => self.on_chip,
+            BufferKind::Resident(_) | BufferKind::Mirrored(_) => self.on_chip,
             _ => self.global,
         };
         (!word.is_empty()).then_some(word)

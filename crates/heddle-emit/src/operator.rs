@@ -433,6 +433,13 @@ impl Writer<'_> {
 
     /// Writes an element.
     pub fn store(&mut self, buffer: Buffer, offset: &str, value: &str) {
+        if let Some(mirror) = self.program.buffers[buffer].kind.mirror() {
+            let (b, units) = (buffer.index(), mirror.cluster.units);
+            let (place, value) = (bare(offset), bare(value));
+            return self.text.line(format!(
+                "heddle_store_ranks(b{b}, {place}, {value}, {units});"
+            ));
+        }
         self.text.line(format!(
             "{} = {};",
             element(self.program, self.dialect, buffer, offset),

@@ -6,8 +6,8 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Cluster, Local, LocalKind, OperatorId, Port, ProcedureId, Stmt, Sync, Team,
-    Units,
+    Buffer, BufferKind, Cluster, Local, LocalKind, Mirror, OperatorId, Port, ProcedureId, Stmt,
+    Sync, Team, Units,
 };
 use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
@@ -205,11 +205,14 @@ impl Writer<'_> {
             Control::Units => {
                 let operators = self.program.running().into_iter();
                 let mut operators = operators.map(|id| &self.program.operators[id]);
-                self.text
-                    .line(match operators.any(|op| op.lanes.are_warpgroups()) {
-                        true => "HEDDLE_MAIN_INLINED {",
-                        false => "HEDDLE_MAIN {",
-                    });
+                let is_part = operators.any(|op| op.lanes.are_warpgroups());
+                let has_copies = self.program.mirrors().next().is_some();
+                self.text.line(match (is_part, has_copies) {
+                    (true, true) => "HEDDLE_MAIN_INLINED_TOGETHER {",
+                    (true, false) => "HEDDLE_MAIN_INLINED {",
+                    (false, true) => "HEDDLE_MAIN_TOGETHER {",
+                    (false, false) => "HEDDLE_MAIN {",
+                });
             }
             Control::Host => host::open_main(&mut self.text),
         }
@@ -302,6 +305,7 @@ impl Writer<'_> {
             [BufferKind::Scratch, BufferKind::Scratch]
                 | [BufferKind::Segment, BufferKind::Segment]
                 | [BufferKind::Resident(_), BufferKind::Resident(_)]
+                | [BufferKind::Mirrored(_), BufferKind::Mirrored(_)]
         );
         is_alike && is_common(a) && is_common(b)
     }
@@ -344,7 +348,9 @@ impl Writer<'_> {
                         format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
                     )
                 }
-                BufferKind::Resident(at) => ("", self.resident_array(id, at)),
+                BufferKind::Resident(at) | BufferKind::Mirrored(Mirror { at, .. }) => {
+                    ("", self.resident_array(id, at))
+                }
                 BufferKind::Row | BufferKind::Shared => continue,
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),

@@ -1,9 +1,7 @@
 //! Writes what stays in shared memory: units copy their parts of resident operands, operators read the copies, and arrays have addresses there.
 
 use heddle_ir::Entity;
-use heddle_uprogram::program::{
-    Buffer, BufferKind, Lanes, Operator, OperatorId, Resident, ResidentPart,
-};
+use heddle_uprogram::program::{Buffer, Lanes, Operator, OperatorId, Resident, ResidentPart};
 use heddle_uprogram::{ExprId, UProgram};
 
 use crate::dialect::Dialect;
@@ -146,10 +144,7 @@ impl Writer<'_> {
     /// The address of an array that units keep; for a pair, that of the array whose memory it has now.
     pub(crate) fn resident_array(&self, buffer: Buffer, at: u32) -> String {
         let partner = self.pairs.get(buffer).and_then(|member| {
-            let of = &self.program.buffers[member.partner].kind;
-            let BufferKind::Resident(other) = of else {
-                return None;
-            };
+            let other = self.program.buffers[member.partner].kind.first_word()?;
             Some(format!("swapped{} ? {other} : {at}", member.bit))
         });
         format!("&{}", word(&partner.unwrap_or_else(|| at.to_string())))
@@ -161,10 +156,7 @@ impl Writer<'_> {
         let copies =
             copies.map(|(id, resident, part)| resident.end(&self.program.operators[id], &part));
         let arrays = self.program.buffers.iter().filter_map(|(_, data)| {
-            let BufferKind::Resident(at) = data.kind else {
-                return None;
-            };
-            Some(u64::from(at) + self.program.pool.as_int(data.len)? as u64)
+            Some(u64::from(data.kind.first_word()?) + self.program.pool.as_int(data.len)? as u64)
         });
         let Some(words) = copies.chain(arrays).max() else {
             return;

@@ -14,7 +14,7 @@
 
 use heddle_ir::op::BinaryOp;
 use heddle_uprogram::contract::{Contract, Rounding};
-use heddle_uprogram::program::{Buffer, BufferKind, Local, Multiplier, Resident, Tile};
+use heddle_uprogram::program::{Buffer, Local, Multiplier, Resident, Tile};
 use heddle_uprogram::step::{Step, offsets};
 use heddle_uprogram::{Expr, ExprId};
 
@@ -336,7 +336,7 @@ impl Writer<'_> {
             return None;
         };
         // Copies are from global memory.
-        let is_global = !matches!(self.program.buffers[buffer].kind, BufferKind::Resident(_));
+        let is_global = self.program.buffers[buffer].kind.first_word().is_none();
         let is_whole = i64::from(side.places) % Resident::QUAD == 0;
         let fits = is_global && is_whole && lies_in_fours(self.program, buffer, offset, side.axis);
         fits.then_some((buffer, offset))

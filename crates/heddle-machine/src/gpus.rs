@@ -59,6 +59,7 @@ impl Machine {
             warpgroups: vec![],
             streams: COALESCED,
             remote_read_rate: f64::INFINITY,
+            cluster_rate: f64::INFINITY,
             syncs: Syncs {
                 lanes_ns: Some(20.0),
                 barrier: Cost {
@@ -136,6 +137,10 @@ const CORES: [(Cores, f64); 3] = [
 /// Hopper GPU Architecture via Microbenchmarking", arXiv 2402.13499).
 const OF_WARPS: f64 = 0.629;
 
+/// Blocks of clusters of 4 read some 2.65 TB/s from each other's shared memory, 132 multiprocessors together, by the same measurements;
+/// stores are taken to be as fast.
+const CLUSTER_RATE: f64 = 20.0;
+
 /// Barriers of the grid take 1.1 to 2.3 µs by public reports, with three fences; ours has one. That of a cluster takes 0.63.
 fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
     Machine {
@@ -170,6 +175,7 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
         warpgroups: CORES.to_vec(),
         streams: COALESCED,
         remote_read_rate: f64::INFINITY,
+        cluster_rate: CLUSTER_RATE,
         syncs: Syncs {
             lanes_ns: Some(20.0),
             barrier: Cost {

@@ -99,6 +99,7 @@ impl Processor {
                 short_run: 0.6,
             },
             remote_read_rate: REMOTE_READ_RATE,
+            cluster_rate: f64::INFINITY,
             syncs: SYNCS,
             exchange: None,
             pieces: Some(self.pieces()),

@@ -51,6 +51,8 @@ pub struct Machine {
     /// memory, with the time to take the line back when it is written again. Infinite where units share the memory that keeps
     /// data between operators.
     pub remote_read_rate: f64,
+    /// Bytes per nanosecond that a unit stores to the nearest memories of other units of its cluster; infinite where nobody does.
+    pub cluster_rate: f64,
     /// Costs of synchronisation.
     pub syncs: Syncs,
     /// Values that the lanes of a unit exchange within an operator; `None` where a unit is one thread.

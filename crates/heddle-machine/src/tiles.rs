@@ -73,6 +73,7 @@ impl Machine {
                 short_run: 0.0,
             },
             remote_read_rate: f64::INFINITY,
+            cluster_rate: f64::INFINITY,
             syncs: Syncs {
                 lanes_ns: Some(10.0),
                 // The hardware knows one barrier, of all tiles.

@@ -106,6 +106,7 @@ struct Fiber {
   Product *product;         /* Room for MOST_PRODUCTS, with the first one. */
   int unseen;               /* Rows of 16 bytes that tensor cores may not see yet. */
   const uint8_t **unseen_at; /* Room for MOST_COPIES, with the first one. */
+  bool stays;          /* It comes to the barriers of its cluster until the others have ended. */
   int call;            /* The line of the call that it is in. */
   Place place;         /* Where it waits. */
 };
@@ -124,7 +125,7 @@ struct Warpgroup {
 };
 
 struct Block {
-  uint32_t waiting, done;
+  uint32_t waiting, begun, done;
   int32_t vote;
   uint32_t named_come[MOST_NAMED];
   const void *shared_keys[MOST_SHARED];
@@ -347,7 +348,7 @@ static void meet_in_cluster(uint32_t number) {
   const Fiber *one = nullptr;
   for (uint32_t i = first; i < first + lanes; i++) {
     const Fiber &fiber = grid->fibers[i];
-    if (fiber.state != CLUSTER) continue;
+    if (fiber.state != CLUSTER || fiber.stays) continue;
     if (!one) one = &fiber;
     if (!same_place(fiber.place, one->place)) return find(DIVERGENCE, fiber, "lanes of a cluster meet at different barriers");
   }
@@ -356,8 +357,9 @@ static void meet_in_cluster(uint32_t number) {
 }
 
 /* Barrier of all lanes of the cluster's blocks, but for those that have ended. */
-static void cluster_sync(int line, const char *function) {
+static void cluster_sync(int line, const char *function, bool stays = false) {
   Fiber *fiber = self;
+  fiber->stays = stays;
   fiber->place = {line, fiber->call, function};
   fiber->state = CLUSTER;
   uint32_t number = fiber->block / grid->cluster;
@@ -471,6 +473,24 @@ static Shared<T, Count> of_rank(const Shared<T, Count> &array, int64_t rank, int
                                 const char *function = __builtin_FUNCTION()) {
   if (rank < 0 || rank >= grid->cluster) stop(BOUNDS, line, function, "a shared array of a block that is not in the cluster");
   return Shared<T, Count>(array.key, self->block / grid->cluster * grid->cluster + (uint32_t)rank);
+}
+
+/* Stores to an element of an array at the same place of the shared memory of the cluster's first `ranks` blocks. */
+static void store_ranks(float *array, int64_t at, float value, uint32_t ranks, int line, const char *function) {
+  Block &own = grid->states[self->block];
+  const uint8_t *place = (const uint8_t *)(array + at);
+  int i = 0;
+  while (i < MOST_SHARED && own.shared[i] && (size_t)(place - (const uint8_t *)own.shared[i]) >= own.shared_bytes[i]) i++;
+  if (i == MOST_SHARED || !own.shared[i]) stop(BOUNDS, line, function, "a store to no shared array of the block");
+  if (ranks > grid->cluster) stop(BOUNDS, line, function, "a shared array of a block that is not in the cluster");
+  size_t offset = (size_t)(place - (const uint8_t *)own.shared[i]);
+  uint32_t first = self->block / grid->cluster * grid->cluster;
+  for (uint32_t other = first; other < first + ranks; other++) {
+    const Block &block = grid->states[other];
+    if (block.begun < grid->threads) stop(BOUNDS, line, function, "a shared array of a block that has not begun");
+    if (block.done) stop(BOUNDS, line, function, "a shared array of a block that has ended");
+    memcpy((uint8_t *)shared(other, own.shared_keys[i], own.shared_bytes[i]) + offset, &value, sizeof value);
+  }
 }
 
 /* A float with so many bits of its mantissa, rounded to the nearest; ties go to even, or away from zero. */
@@ -743,6 +763,7 @@ struct Here {
 };
 
 static void run_fiber() {
+  grid->states[self->block].begun++;
   grid->body(grid->argument);
   self->has_stored = true;
   grid->states[self->block].done++;
@@ -961,6 +982,8 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_ranks ((int32_t)heddle_sim::grid->cluster)
 #define HEDDLE_CLUSTER_SYNC heddle_sim::cluster_sync(__LINE__, __func__)
 #define heddle_of_rank(array, rank) heddle_sim::of_rank((array), (rank))
+#define HEDDLE_CLUSTER_STAY heddle_sim::cluster_sync(__LINE__, __func__, true)
+#define heddle_store_ranks(array, at, value, ranks) heddle_sim::store_ranks((array), (at), (value), (ranks), __LINE__, __func__)
 #define heddle_copy_async(to, from, bytes) heddle_sim::copy((to), (from), (bytes), __LINE__, __func__)
 #define heddle_copy_close() ((void)heddle_sim::self->groups++)
 #define heddle_copy_wait(groups) heddle_sim::copy_wait(groups)

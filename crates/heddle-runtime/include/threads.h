@@ -71,6 +71,7 @@ struct Block {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   const void *shared_keys[MOST_SHARED] = {};
   void *shared[MOST_SHARED] = {};
+  size_t shared_bytes[MOST_SHARED] = {};
   Warp *warps;
 };
 
@@ -125,14 +126,13 @@ static uint32_t count(bool holds) {
 }
 
 /* An array that a block shares, to the byte, known by its declaration's key. Nothing is in it. */
-static void *shared(const void *key, size_t bytes) {
-  Block &own = block();
+static void *shared(Block &own, const void *key, size_t bytes) {
   pthread_mutex_lock(&own.lock);
   int i = 0;
   while (i < MOST_SHARED && own.shared_keys[i] && own.shared_keys[i] != key) i++;
   if (i == MOST_SHARED) abort();
   if (!own.shared_keys[i]) {
-    own.shared_keys[i] = key, own.shared[i] = malloc(bytes);
+    own.shared_keys[i] = key, own.shared[i] = malloc(bytes), own.shared_bytes[i] = bytes;
     memset(own.shared[i], 0xff, bytes);
   }
   void *array = own.shared[i];
@@ -142,9 +142,28 @@ static void *shared(const void *key, size_t bytes) {
 
 template <class T, int64_t Count> struct Shared {
   T *elements;
-  explicit Shared(const void *key) : elements((T *)shared(key, sizeof(T) * Count)) {}
+  explicit Shared(const void *key) : elements((T *)shared(block(), key, sizeof(T) * Count)) {}
   T &operator[](int64_t at) const { return elements[at]; }
 };
+
+/* Stores to an element of an array at the same place of the shared memory of the cluster's first `ranks` blocks. */
+static void store_ranks(float *array, int64_t at, float value, uint32_t ranks) {
+  Block &own = block();
+  const uint8_t *place = (const uint8_t *)(array + at);
+  const void *key = nullptr;
+  size_t offset = 0, bytes = 0;
+  pthread_mutex_lock(&own.lock);
+  for (int i = 0; i < MOST_SHARED && own.shared[i]; i++) {
+    size_t from = (size_t)(place - (const uint8_t *)own.shared[i]);
+    if (from < own.shared_bytes[i]) key = own.shared_keys[i], offset = from, bytes = own.shared_bytes[i];
+  }
+  pthread_mutex_unlock(&own.lock);
+  if (!key || ranks > grid.cluster) abort();
+  for (uint32_t rank = 0; rank < ranks; rank++) {
+    Block &other = grid.states[self.block / grid.cluster * grid.cluster + rank];
+    *(float *)((uint8_t *)shared(other, key, bytes) + offset) = value;
+  }
+}
 
 static uint64_t clock() {
   timespec time;
@@ -196,6 +215,10 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_named_sync(id, count)                                                               \
   ((void)heddle_sim::block().named[(id) % heddle_sim::MOST_NAMED].meet((uint32_t)(count), 0))
 #define HEDDLE_CLUSTER_SYNC ((void)heddle_sim::cluster().meet(heddle_sim::cluster_lanes(), 0))
+#define HEDDLE_CLUSTER_STAY HEDDLE_CLUSTER_SYNC
+#define heddle_rank ((int32_t)(heddle_sim::self.block % heddle_sim::grid.cluster))
+#define heddle_ranks ((int32_t)heddle_sim::grid.cluster)
+#define heddle_store_ranks(array, at, value, ranks) heddle_sim::store_ranks((array), (at), (value), (ranks))
 #define HEDDLE_WARP_SYNC ((void)heddle_sim::count(false))
 #define heddle_warp ((int64_t)heddle_sim::grid.warp)
 #define heddle_warp_any(value) (heddle_sim::count(value) > 0)

@@ -18,15 +18,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use heddle_ir::DType;
 use heddle_machine::Machine;
 use heddle_uprogram::ExprId;
 use heddle_uprogram::live::Names;
 use heddle_uprogram::program::{
-    Body, Buffer, BufferKind, Operator, OperatorId, Resident, ResidentPart, Share, Stmt, Team,
-    UProgram, for_each_stmt,
+    Body, Buffer, BufferKind, Operator, OperatorId, Resident, Share, Stmt, Team, UProgram,
+    for_each_stmt,
 };
 
+use crate::on_chip::{array_len, grows, places, reached, swapped, taken_words};
 use crate::partition::Partition;
 use crate::trips::visit;
 
@@ -37,14 +37,14 @@ pub fn keep_state(program: &mut UProgram, machine: &Machine) {
     };
     let words = (bytes / Resident::WORD) as u64;
     let all = machine.units();
-    let mut taken = taken_by_operands(program, all);
+    let mut taken = taken_words(program, all);
     for group in groups(program) {
         let Some(alike) = group.alike(program) else {
             continue;
         };
         let units = alike.units(all);
         let start = taken[units.clone()].iter().copied().max().unwrap_or(0);
-        let (places, end) = group.places(start);
+        let (places, end) = places(&group.members, start);
         if end <= words {
             taken[units].fill(end);
             alike.apply(program);
@@ -53,29 +53,6 @@ pub fn keep_state(program: &mut UProgram, machine: &Machine) {
             }
         }
     }
-}
-
-/// May a lack of memory interrupt the program?
-fn grows(program: &UProgram) -> bool {
-    let mut buffers = program.buffers.iter();
-    buffers.any(|(_, data)| matches!(data.kind, BufferKind::Segment))
-}
-
-/// Lanes may read four elements at a time.
-const QUAD: u64 = Resident::QUAD as u64;
-
-/// Words of each unit's shared memory that copies of operands take.
-fn taken_by_operands(program: &UProgram, all: usize) -> Vec<u64> {
-    let mut taken = vec![0; all];
-    for (_, op) in program.operators.iter() {
-        let part = |r: Resident| Some((r, ResidentPart::of(program, op, r.second)?));
-        if let Some((resident, part)) = op.resident.and_then(part) {
-            let end = resident.end(op, &part).next_multiple_of(QUAD);
-            let own = &mut taken[op.units_of(all)];
-            own.iter_mut().for_each(|words| *words = end.max(*words));
-        }
-    }
-    taken
 }
 
 /// Arrays that have each other's memory in turns.
@@ -110,7 +87,7 @@ fn groups(program: &UProgram) -> Vec<Group> {
     let firsts: Vec<_> = accesses.keys().copied().collect();
     for first in firsts {
         let together = reached(first, &swapped);
-        let lens = together.iter().map(|b| Some((*b, len(program, *b)?)));
+        let lens = together.iter().map(|b| Some((*b, array_len(program, *b)?)));
         let members: Option<BTreeMap<_, _>> = lens.collect();
         // Accesses that are gone belong to the group of another member.
         let own: Vec<_> = together.iter().filter_map(|b| accesses.remove(b)).collect();
@@ -127,14 +104,6 @@ fn groups(program: &UProgram) -> Vec<Group> {
         by_use.then(a.words().cmp(&b.words()))
     });
     found
-}
-
-/// The length of an array that may be kept, if it is fixed.
-fn len(program: &UProgram, buffer: Buffer) -> Option<u64> {
-    let data = &program.buffers[buffer];
-    let is_array = matches!(data.kind, BufferKind::Scratch) && data.procedure.is_none();
-    let len = program.pool.as_int(data.len).filter(|len| *len > 0)?;
-    (is_array && data.dtype == DType::F32).then_some(len as u64)
 }
 
 /// Arrays that more refers to than operators of the main program and swaps.
@@ -157,31 +126,6 @@ fn read_by_all(program: &UProgram) -> BTreeSet<Buffer> {
     names.buffers.into_iter().collect()
 }
 
-/// The arrays with which each is swapped.
-type Swapped = BTreeMap<Buffer, BTreeSet<Buffer>>;
-
-fn swapped(program: &UProgram) -> Swapped {
-    let mut swapped = Swapped::new();
-    program.for_each_stmt(&mut |stmt| {
-        if let Stmt::Swap(a, b) = stmt {
-            swapped.entry(*a).or_default().insert(*b);
-            swapped.entry(*b).or_default().insert(*a);
-        }
-    });
-    swapped
-}
-
-/// An array, and all that share memory with it in turns.
-fn reached(first: Buffer, swapped: &Swapped) -> BTreeSet<Buffer> {
-    let mut found = BTreeSet::from([first]);
-    let mut open = vec![first];
-    while let Some(buffer) = open.pop() {
-        let others = swapped.get(&buffer).into_iter().flatten();
-        open.extend(others.copied().filter(|other| found.insert(*other)));
-    }
-    found
-}
-
 impl Group {
     /// Executions of the operator that touches it most often.
     fn often(&self) -> f64 {
@@ -190,20 +134,6 @@ impl Group {
 
     fn words(&self) -> u64 {
         self.members.values().sum()
-    }
-
-    /// The places of its arrays behind `start`, and the end of the last one; no places if there is no such number.
-    fn places(&self, start: u64) -> (Vec<(Buffer, u32)>, u64) {
-        let mut end = start;
-        let mut places = vec![];
-        for (buffer, len) in &self.members {
-            let Ok(at) = u32::try_from(end) else {
-                return (vec![], u64::MAX);
-            };
-            places.push((*buffer, at));
-            end = end.saturating_add(*len).saturating_add(QUAD - 1) / QUAD * QUAD;
-        }
-        (places, end)
     }
 
     /// The partition of all its elements, and what has to change so that all accesses have it; `None` if there is none.

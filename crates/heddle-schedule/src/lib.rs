@@ -3,8 +3,8 @@
 //! Layers, each of which imports only from those above it:
 //!
 //! 1. facts: `linear` (offsets as sums of products), `partition` (the unit that touches an
-//!    element), `effects` (memory that calls touch), `trips` (trip counts), `cost` (the cost
-//!    model);
+//!    element), `effects` (memory that calls touch), `trips` (trip counts), `on_chip` (room in the
+//!    units' shared memory), `cost` (the cost model);
 //! 2. times of operators: `latency`, `candidates` (kernels to choose from), `memo` (a cache of
 //!    times and partitions); from these `common_partitions` and `independent_parts`;
 //! 3. `place_syncs`, and `spans` (live ranges);
@@ -38,7 +38,9 @@ mod latency;
 mod linear;
 mod memo;
 mod merge_variables;
+mod mirror_state;
 mod narrow_weights;
+mod on_chip;
 mod order_waves;
 mod partition;
 mod place_resizes;
@@ -76,6 +78,7 @@ pub use keep_resident::keep_resident;
 pub use keep_state::keep_state;
 pub use latency::Latency;
 pub use merge_variables::merge_variables;
+pub use mirror_state::mirror_state;
 pub use narrow_weights::narrow_weights;
 pub use order_waves::order_waves;
 use place_resizes::place_resizes;
@@ -192,6 +195,11 @@ pub const PASSES: &[Pass] = &[
         name: "keep_state",
         about: "keep arrays that a unit alone touches in its shared memory",
         run: |program, latency| keep_state(program, latency.machine()),
+    },
+    Pass {
+        name: "mirror_state",
+        about: "keep a copy of what a cluster's units exchange in the shared memory of each",
+        run: |program, latency| mirror_state(program, latency.machine()),
     },
     Pass {
         name: "plan_memory",

@@ -71,6 +71,7 @@ impl Printer<'_> {
                 BufferKind::Table(_) => "table",
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Resident(_) => "resident",
+                BufferKind::Mirrored(_) => "mirrored",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Segment => "segment",
                 BufferKind::Own => "own",

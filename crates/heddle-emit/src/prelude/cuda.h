@@ -214,6 +214,22 @@ template <class T> static __device__ __forceinline__ T *heddle_of_rank(T *array,
   return (T *)place;
 }
 
+/* Stores to the same element of an array that each of the cluster's first `ranks` blocks has at the same place of its shared memory. */
+#define heddle_store_ranks(array, at, value, ranks)                                                \
+  heddle_store_to_ranks<ranks>((array) + (at), (value))
+template <int32_t ranks>
+static __device__ __forceinline__ void heddle_store_to_ranks(float *place, float value) {
+  const uint32_t own = (uint32_t)__cvta_generic_to_shared(place);
+  HEDDLE_UNROLL
+  for (int32_t rank = 0; rank < ranks; rank++) {
+    uint32_t other;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own), "r"(rank));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" : : "r"(other), "f"(value) : "memory");
+  }
+}
+/* The barrier of a block that stays for the others of its cluster, which may be anywhere in the program. */
+#define HEDDLE_CLUSTER_STAY HEDDLE_CLUSTER_SYNC
+
 /* Asynchronous copies of 4, 8 or 16 aligned bytes to a shared array, from sm_80 on: a thread closes groups of its copies, and waits
  * until at most so many of the last groups are on their way. Other lanes see what was copied behind a barrier after that. */
 #if __CUDA_ARCH__ >= 800
@@ -664,11 +680,38 @@ HEDDLE_COLD void heddle_note(const heddle_env *env, uint32_t line) {
 #define HEDDLE_PROGRAM(inputs, outputs, constants, sizes, table_len)                               \
   HEDDLE_SYMBOL heddle_about heddle_program = {                                                    \
       HEDDLE_ABI, (inputs), (outputs), (constants), (sizes), (table_len)}
-/* The main function, and one that is a part of the kernel. */
+/* A block whose shared memory others of its cluster store to ends when they do so no more. A program has a barrier of the cluster behind
+ * the last store. A block that an error ends before comes to the barriers of the others until these have ended, too. */
+HEDDLE_FUNCTION int32_t heddle_stay(const heddle_env *env, int32_t worker, int32_t code) {
+  HEDDLE_UNIT_SYNC;
+  if (heddle_lane == 0) heddle_store_release(&env->units[worker].passed, 1);
+  if (code == 0) return 0;
+  const int32_t first = worker - heddle_rank, end = first + heddle_ranks;
+  int32_t stays = 1;
+  while (stays) {
+    HEDDLE_CLUSTER_STAY;
+    stays = 0;
+    for (int64_t other = first + heddle_lane; other < end; other += heddle_lanes)
+      stays |= heddle_load_acquire(&env->units[other].passed) == 0;
+    stays = heddle_unit_or(stays);
+  }
+  return code;
+}
+
+/* The main function, and one that is a part of the kernel; the same of programs whose blocks store to each other's shared memory. */
 #define HEDDLE_MAIN                                                                                \
   HEDDLE_FUNCTION int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
 #define HEDDLE_MAIN_INLINED                                                                        \
   HEDDLE_INLINE int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers)
+
+#define HEDDLE_TOGETHER(qualifier)                                                                 \
+  qualifier int32_t heddle_together(const heddle_env *env, int32_t worker, int32_t workers);       \
+  qualifier int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers) {     \
+    return heddle_stay(env, worker, heddle_together(env, worker, workers));                        \
+  }                                                                                                \
+  qualifier int32_t heddle_together(const heddle_env *env, int32_t worker, int32_t workers)
+#define HEDDLE_MAIN_TOGETHER HEDDLE_TOGETHER(HEDDLE_FUNCTION)
+#define HEDDLE_MAIN_INLINED_TOGETHER HEDDLE_TOGETHER(HEDDLE_INLINE)
 
 HEDDLE_STATIC int32_t heddle_unit_main(const heddle_env *env, int32_t worker, int32_t workers);
 

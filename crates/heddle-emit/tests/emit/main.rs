@@ -19,6 +19,7 @@ mod interface;
 mod lanes;
 mod math;
 mod measured;
+mod mirrors;
 mod mutants;
 mod peel;
 mod pieces;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::procedures::Known;
 use super::{Placed, State};
 use crate::memo::{Access, Memo};
+use crate::partition::Partition;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Local, OperatorId, Stmt, Sync, UProgram, Units};
 
@@ -22,7 +23,10 @@ pub(super) struct Walk<'p> {
 
 impl Walk<'_> {
     pub(super) fn program(&mut self) -> Placed {
-        let body = self.block(&self.program.body);
+        let copies = of_copies(self.program);
+        self.state.touch(&copies, false);
+        let mut body = self.block(&self.program.body);
+        self.access(&mut body, &copies);
         let mut procedures = vec![];
         for (id, procedure) in self.program.procedures.iter() {
             let Some(start) = self.known.starts.get(&id) else {
@@ -186,6 +190,20 @@ impl Walk<'_> {
         out.push(Stmt::Sync(sync));
         self.state.sync(sync);
     }
+}
+
+/// Each unit reads its copies of arrays, as it were, as the program begins and ends: nobody stores to them before or after.
+fn of_copies(program: &UProgram) -> Vec<Access> {
+    let copies = program.mirrors().map(|(buffer, mirror)| Access {
+        buffer,
+        partition: match mirror.is_of_all() {
+            true => None,
+            false => Some(Rc::new(Partition::Member(mirror.cluster.team, None))),
+        },
+        lanes: None,
+        write: false,
+    });
+    copies.collect()
 }
 
 /// Do two synchronisations concern different teams? Together they would make all units wait.

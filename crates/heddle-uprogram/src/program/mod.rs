@@ -22,6 +22,7 @@
 //! A fork splits the units into *teams*, one for each call. Inside the call, units are numbered
 //! within their team, and "all units" are those of the team; a team of one never waits. After the
 //! fork the teams join again.
+mod mirror;
 mod names;
 mod operator;
 mod resident;
@@ -38,6 +39,7 @@ use crate::expr::{Expr, ExprId, Pool};
 
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
+pub use mirror::Mirror;
 pub use operator::{
     Body, Candidate, Chain, ChainStep, Grid, Lanes, Multiplier, Operator, Routine, Share, Split,
     Tile,
@@ -189,6 +191,9 @@ pub enum BufferKind {
     /// Memory of the main program in the units' shared memory, from this word on: each element is touched by one unit only, and lies at the
     /// same place in the memory of each. Of a known number of `f32`, in programs that no lack of memory interrupts.
     Resident(u32),
+    /// Memory of the main program of which each unit of a cluster has a whole copy in its shared memory: a store goes to the copy of
+    /// each, a load is of the unit's own. Of a known number of `f32`, in programs that no lack of memory interrupts.
+    Mirrored(Mirror),
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
     /// Workspace of a launch whose size the run determines: a range of addresses that is committed
@@ -203,6 +208,23 @@ impl BufferKind {
     /// True for memory that ends with the activation of its procedure.
     pub fn is_reused(&self) -> bool {
         matches!(self, Self::Scratch | Self::Segment)
+    }
+
+    /// The copies of an array that each unit of a cluster has.
+    pub fn mirror(&self) -> Option<Mirror> {
+        match self {
+            Self::Mirrored(mirror) => Some(*mirror),
+            _ => None,
+        }
+    }
+
+    /// The first word of an array in the units' shared memory.
+    pub fn first_word(&self) -> Option<u32> {
+        match self {
+            Self::Resident(at) => Some(*at),
+            Self::Mirrored(mirror) => Some(mirror.at),
+            _ => None,
+        }
     }
 
     /// True if it is a variable of one operator, of which each point has one.
@@ -220,6 +242,7 @@ impl BufferKind {
                 | Self::Param
                 | Self::Own
                 | Self::Resident(_)
+                | Self::Mirrored(_)
         )
     }
 }
@@ -297,15 +320,21 @@ impl UProgram {
         for_each_stmt_mut(&mut self.body, visit);
     }
 
-    /// A cluster that units wait for as one. Launches of the program are in clusters like it.
+    /// A cluster whose units wait for each other or have copies of an array. Launches of the program are in clusters like it.
     pub fn cluster(&self) -> Option<Cluster> {
-        let mut found = None;
+        let mut found = self.mirrors().map(|(_, mirror)| mirror.cluster).next();
         self.for_each_stmt(&mut |stmt| {
             if let Stmt::Sync(Sync::Cluster(cluster)) = stmt {
                 found = found.or(Some(*cluster));
             }
         });
         found
+    }
+
+    /// The arrays of which each unit of a cluster has a copy.
+    pub fn mirrors(&self) -> impl Iterator<Item = (Buffer, Mirror)> {
+        let buffers = self.buffers.iter();
+        buffers.filter_map(|(id, data)| Some((id, data.kind.mirror()?)))
     }
 
     /// The operators that some statement runs.

@@ -15,6 +15,8 @@
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
 //!           | "scratch" | "segment" | "own" | "row" | "shared" | "param"
+//!           | ("resident" | "mirrored" "cluster" cluster) "at" INT      words of the units' shared memory before it
+//! cluster   = INT "of" INT "units" INT
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!
 //! axes      = "[" [LOCAL "<" expr {"," LOCAL "<" expr}] "]"
@@ -39,7 +41,7 @@
 //!           | "loop" LOCAL ["trip" expr] ["while" LOCAL] STRING block
 //!           | "if" expr block ["else" block]
 //!           | call | "fork" "{" call* "}" | "check" expr "," expr "," expr STRING
-//!           | "sync" ("lanes" | "resize" | "near" INT | "cluster" INT "of" INT "units" INT | units "->" units)     units: "all" | INT | team
+//!           | "sync" ("lanes" | "resize" | "near" INT | "cluster" cluster | units "->" units)     units: "all" | INT | team
 //! call      = "call" PROC "(" [arg {"," arg}] ")" STRING
 //! arg       = LOCAL "=" expr | BUFFER "=" BUFFER
 //!

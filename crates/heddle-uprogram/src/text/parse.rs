@@ -11,8 +11,8 @@ use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
     Buffer, BufferData, BufferKind, Call, CallId, Cluster, Lanes, Local, LocalData, LocalKind,
-    Multiplier, Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync,
-    Team, Tile, UProgram, Units,
+    Mirror, Multiplier, Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt,
+    Sync, Team, Tile, UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -38,6 +38,15 @@ pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
     }
     Ok(parser.program)
 }
+
+/// Copies whose cluster and place are still to be read.
+const UNPLACED: Mirror = Mirror {
+    at: 0,
+    cluster: Cluster {
+        team: Team { index: 0, of: 1 },
+        units: 1,
+    },
+};
 
 pub(super) struct Parser<'a, 'l> {
     pub(super) c: Cursor<'a>,
@@ -211,10 +220,16 @@ impl Parser<'_, '_> {
             BufferKind::Row,
             BufferKind::Shared,
             BufferKind::Resident(0),
+            BufferKind::Mirrored(UNPLACED),
             BufferKind::Param,
         ];
         let mut plain = plain.into_iter().find(|k| buffer_kind(k) == word);
-        if let Some(BufferKind::Resident(at)) = &mut plain {
+        if let Some(BufferKind::Mirrored(mirror)) = &mut plain {
+            self.c.expect_word("cluster")?;
+            mirror.cluster = self.cluster()?;
+        }
+        if let Some(BufferKind::Resident(at) | BufferKind::Mirrored(Mirror { at, .. })) = &mut plain
+        {
             self.c.expect_word("at")?;
             *at = self.c.number()?;
         }
@@ -306,6 +321,14 @@ impl Parser<'_, '_> {
             own_columns,
             by,
         })
+    }
+
+    /// After `cluster`.
+    fn cluster(&mut self) -> Result<Cluster> {
+        let team = self.team()?;
+        self.c.expect_word("units")?;
+        let units = self.c.number()?;
+        Ok(Cluster { team, units })
     }
 
     /// After `resident`.
@@ -474,12 +497,7 @@ impl Parser<'_, '_> {
             "sync" if self.c.eat_word("lanes")? => Stmt::Sync(Sync::Unit),
             "sync" if self.c.eat_word("resize")? => Stmt::Sync(Sync::Resize),
             "sync" if self.c.eat_word("near")? => Stmt::Sync(Sync::Near(self.c.number()?)),
-            "sync" if self.c.eat_word("cluster")? => {
-                let team = self.team()?;
-                self.c.expect_word("units")?;
-                let units = self.c.number()?;
-                Stmt::Sync(Sync::Cluster(Cluster { team, units }))
-            }
+            "sync" if self.c.eat_word("cluster")? => Stmt::Sync(Sync::Cluster(self.cluster()?)),
             "sync" => {
                 let from = self.units()?;
                 self.c.expect("->")?;

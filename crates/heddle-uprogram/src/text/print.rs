@@ -11,8 +11,8 @@ use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Multiplier, Operator, OperatorId,
-    Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
+    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Mirror, Multiplier, Operator,
+    OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -113,7 +113,11 @@ impl Printer<'_, '_, '_> {
         self.put(format_args!("buffer b{}: {}[", id.index(), data.dtype));
         self.expr(data.len);
         self.put(format_args!("] {}", buffer_kind(&data.kind)));
-        if let BufferKind::Resident(at) = data.kind {
+        if let Some(Mirror { cluster, .. }) = data.kind.mirror() {
+            let (Team { index, of }, units) = (cluster.team, cluster.units);
+            self.put(format_args!(" cluster {index} of {of} units {units}"));
+        }
+        if let Some(at) = data.kind.first_word() {
             self.put(format_args!(" at {at}"));
         }
         if let Some(procedure) = data.procedure {
@@ -385,6 +389,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Table(_) => "table",
         BufferKind::Packed(_) => "packed",
         BufferKind::Resident(_) => "resident",
+        BufferKind::Mirrored(_) => "mirrored",
         BufferKind::Scratch => "scratch",
         BufferKind::Segment => "segment",
         BufferKind::Own => "own",

@@ -17,8 +17,15 @@
 //! 5. A unit reads results of its own ([`Share::Every`](crate::program::Share::Every)) only where it has run the operator
 //!    before on every path, and since the number of units may last have changed.
 //! 6. One unit touches each element of an array in the units' shared memory, under all names that it is exchanged with.
-//! 7. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
+//! 7. Each unit that touches an array of which a cluster's units have copies is one of them, under all names of the array. A store is one to
+//!    all of them. It comes after a synchronisation of all of them, since each must have begun, and one stands between it and the end
+//!    of the program, since each must still be there.
+//! 8. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
 //!    same unit, unless both touch each element in the same lane.
+//!
+//! Memory has a scope: a lane (rows), a unit (rows that lanes share, what each unit has for itself), a cluster, or all units. So has a
+//! synchronisation, by the units at its ends: a unit's lanes, a cluster, or any units. An access is visible within the scope of the
+//! synchronisations behind it only, so 2 asks for one that holds both ends of an edge, and 6 and 7 for ends within the memory's scope.
 //!
 //! Schedules cannot deadlock, by construction: all units execute the same statements in the same
 //! order, because they compute conditions and trip counts from the same values (whose loads are
@@ -32,6 +39,7 @@
 mod body;
 mod forks;
 mod frames;
+mod mirrors;
 mod own;
 mod owner;
 mod paths;
@@ -105,6 +113,14 @@ pub enum ScheduleError {
         /// The memory.
         buffer: String,
     },
+    /// A unit touches an array of which only the units of a cluster have copies.
+    #[error("{reader} touches {buffer} on units that have no copy of it")]
+    Outside {
+        /// An access.
+        reader: String,
+        /// The memory.
+        buffer: String,
+    },
     /// An operator's split does not cover its points exactly once.
     #[error("the units' shares of {operator} do not cover it exactly once")]
     Share {
@@ -119,6 +135,7 @@ pub fn verify_schedule(program: &UProgram, lanes: usize) -> Result<(), ScheduleE
     forks::verify_forks(program)?;
     own::verify_own(program)?;
     residents::verify_residents(program)?;
+    mirrors::verify_mirrors(program)?;
     paths::verify_paths(program, lanes > 1)
 }
 

@@ -30,16 +30,16 @@
 //!     one site.
 //! 11. Barriers of clusters are of one launch, for which resident operands are planned, too, and stand
 //!     where units have not parted.
-//! 12. Resident operands and arrays are those of the main program and lie apart in each unit's shared memory. Arrays
-//!     are exchanged with each other only, and stand in programs without segments.
+//! 12. Resident operands and arrays are those of the main program and lie apart in each unit's shared memory, as do the copies that
+//!     each unit of a cluster has of an array. Arrays are exchanged with those of their kind only, and stand in programs without segments.
 
 use std::collections::BTreeSet;
 
 use heddle_ir::{DType, Entity};
 
 use super::body::Site;
-use super::residents;
 use super::types::verify_pool;
+use super::{mirrors, residents};
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Cluster, Lanes, Local, LocalKind,
@@ -143,6 +143,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and_then(|()| grow(program, op))
             .and_then(|()| lanes(program, op))
             .and_then(|()| residents::operand(program, op))
+            .and_then(|()| mirrors::stored(program, op))
             .map_err(at(name()))?;
     }
     residents::apart(program).map_err(at("resident operands and arrays".into()))?;
@@ -183,10 +184,13 @@ fn resizes(program: &UProgram) -> Checked {
 /// All clusters are of the same launch. Where units part, "all" are those of a call, and no cluster.
 fn clusters(program: &UProgram) -> Checked {
     let first = program.cluster();
-    let mut alike = true;
+    let is_alike = |other: Cluster| {
+        first.is_none_or(|first| (other.team.of, other.units) == (first.team.of, first.units))
+    };
+    let mut alike = program.mirrors().all(|(_, m)| is_alike(m.cluster));
     program.for_each_stmt(&mut |stmt| {
-        if let (Stmt::Sync(Sync::Cluster(other)), Some(first)) = (stmt, first) {
-            alike &= (other.team.of, other.units) == (first.team.of, first.units);
+        if let Stmt::Sync(Sync::Cluster(other)) = stmt {
+            alike &= is_alike(*other);
         }
     });
     let planned = program.operators.iter().filter_map(|(_, op)| op.resident);
@@ -472,6 +476,9 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
             )
         }
         BufferKind::Resident(_) => return residents::array(program, data),
+        BufferKind::Mirrored(mirror) => {
+            return residents::array(program, data).and_then(|()| mirrors::array(*mirror));
+        }
         _ => return Ok(()),
     };
     same("a constant", dtype, data.dtype)?;
@@ -585,7 +592,10 @@ fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked 
             return Err(Fault::Buffer(format!("b{}", param.index())));
         }
         let arg_data = &program.buffers[arg];
-        let is_of_unit = matches!(arg_data.kind, BufferKind::Own | BufferKind::Resident(_));
+        let is_of_unit = matches!(
+            arg_data.kind,
+            BufferKind::Own | BufferKind::Resident(_) | BufferKind::Mirrored(_)
+        );
         if is_of_unit || arg_data.kind.is_row() {
             return Err(Fault::Buffer(format!("b{}", arg.index())));
         }

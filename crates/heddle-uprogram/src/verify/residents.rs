@@ -9,7 +9,8 @@ use super::owner::Owner;
 use super::program::{Checked, Fault};
 use super::{ScheduleError, buffer_name, operator_name};
 use crate::program::{
-    Buffer, BufferData, BufferKind, Operator, ResidentPart, Stmt, Team, UProgram, for_each_stmt,
+    Buffer, BufferData, BufferKind, Cluster, Operator, ResidentPart, Stmt, Team, UProgram,
+    for_each_stmt,
 };
 
 // ---- form
@@ -42,12 +43,13 @@ pub(super) fn array(program: &UProgram, data: &BufferData) -> Checked {
 pub(super) fn exchanged(program: &UProgram, a: Buffer, b: Buffer) -> Checked {
     let [first, second] = [a, b].map(|buffer| {
         let data = &program.buffers[buffer];
-        is_array(program, buffer).then(|| program.pool.as_int(data.len))
+        let cluster = data.kind.mirror().map(|mirror| mirror.cluster);
+        is_on_chip(program, buffer).then(|| (program.pool.as_int(data.len), cluster))
     });
     match first == second {
         true => Ok(()),
         false => Err(Fault::Rule(
-            "a resident array is exchanged with one that is not, or with one of another length",
+            "a resident array is exchanged with one that is not, or with one of another length or cluster",
         )),
     }
 }
@@ -60,7 +62,7 @@ pub(super) fn none_in(program: &UProgram, body: &[Stmt]) -> Checked {
             let op = program.operators.get(id);
             none &= op.is_none_or(|op| {
                 let mut touched = program.accesses_of(op).into_iter();
-                op.resident.is_none() && !touched.any(|(b, _)| is_array(program, b))
+                op.resident.is_none() && !touched.any(|(b, _)| is_on_chip(program, b))
             });
         }
     });
@@ -82,6 +84,7 @@ pub(super) fn apart(program: &UProgram) -> Checked {
         return Err(Fault::Rule("its copies are planned for another launch"));
     }
     // Teams are apart in launches of any number of units.
+    let all = all.or(program.cluster().map(Cluster::all_units));
     let all = all.unwrap_or(Team::MOST) as usize;
     let mut taken = copies(program, all);
     let arrays = arrays(program, all);
@@ -136,12 +139,14 @@ fn arrays(program: &UProgram, all: usize) -> Vec<Taken> {
         }
     }
     let arrays = program.buffers.iter().filter_map(|(id, data)| {
-        let BufferKind::Resident(at) = data.kind else {
-            return None;
-        };
+        let at = data.kind.first_word()?;
         let len = program.pool.as_int(data.len)? as u64;
+        let units = match data.kind.mirror() {
+            Some(mirror) => mirror.cluster.team.units(all),
+            None => units.get(&id).cloned().unwrap_or(0..0),
+        };
         Some(Taken {
-            units: units.get(&id).cloned().unwrap_or(0..0),
+            units,
             words: u64::from(at)..u64::from(at) + len,
         })
     });
@@ -224,4 +229,9 @@ impl Memory {
 fn is_array(program: &UProgram, buffer: Buffer) -> bool {
     let data = program.buffers.get(buffer);
     data.is_some_and(|data| matches!(data.kind, BufferKind::Resident(_)))
+}
+
+fn is_on_chip(program: &UProgram, buffer: Buffer) -> bool {
+    let data = program.buffers.get(buffer);
+    data.is_some_and(|data| data.kind.first_word().is_some())
 }

@@ -78,7 +78,9 @@ impl Graph {
             let end = graph.add(Kind::End(id), format!("end of {name}"), vec![], vec![]);
             graph.procedures.insert(id, (begin, end));
         }
-        graph.block(program, &program.body, vec![]);
+        let all = graph.of_copies(program, "begin", vec![]);
+        let last = graph.block(program, &program.body, all);
+        graph.of_copies(program, "end", last);
         for (id, procedure) in program.procedures.iter() {
             let (begin, end) = graph.procedures[&id];
             let first = graph.nodes.len();
@@ -90,6 +92,25 @@ impl Graph {
             }
         }
         graph
+    }
+
+    /// The begin or the end of a program, where each unit that has a copy of an array reads it, as it were: nobody stores to it before,
+    /// or after. No step if there is no such array.
+    fn of_copies(&mut self, program: &UProgram, what: &str, from: Vec<usize>) -> Vec<usize> {
+        let copies = program.mirrors().map(|(buffer, mirror)| Access {
+            buffer,
+            owner: match mirror.is_of_all() {
+                true => Owner::Any,
+                false => Owner::Member(mirror.cluster.team, Box::new(Owner::Any)),
+            },
+            lane: Lane::Any,
+            write: false,
+        });
+        let accesses: Vec<_> = copies.collect();
+        match accesses.is_empty() {
+            true => from,
+            false => vec![self.add(Kind::Units, format!("the program's {what}"), accesses, from)],
+        }
     }
 
     /// Appends statements to the steps `from`; returns the last steps.
