@@ -74,7 +74,9 @@ struct Task {
 static void *work(void *argument) {
   const Task *task = (const Task *)argument;
   heddle_sim::self = {task->block, task->lane, 0};
+  if (task->lane == 0) heddle_sim::block().is_there = true;
   heddle_block_main(task->env, (int32_t)task->block, heddle_blocks);
+  if (task->lane == 0) heddle_sim::block().is_there = false;
   heddle_sim::cluster().leave(heddle_sim::cluster_lanes());
   return nullptr;
 }

@@ -73,6 +73,8 @@ struct Block {
   void *shared[MOST_SHARED] = {};
   size_t shared_bytes[MOST_SHARED] = {};
   Warp *warps;
+  /* Is its first lane in the program? A store to the shared memory of another block reads it, so that one before or after is a race. */
+  bool is_there = false;
 };
 
 struct Grid {
@@ -161,6 +163,7 @@ static void store_ranks(float *array, int64_t at, float value, uint32_t ranks) {
   if (!key || ranks > grid.cluster) abort();
   for (uint32_t rank = 0; rank < ranks; rank++) {
     Block &other = grid.states[self.block / grid.cluster * grid.cluster + rank];
+    if (&other != &own && !other.is_there) continue;
     *(float *)((uint8_t *)shared(other, key, bytes) + offset) = value;
   }
 }

@@ -39,13 +39,18 @@ pub fn mirror_state(program: &mut UProgram, machine: &Machine) {
     }
     let words = (bytes / size_of::<f32>()) as u64;
     let all = machine.units();
-    let mut plans: Vec<_> = groups(program)
-        .iter()
-        .filter_map(|group| group.plan(program, machine, clusters))
-        .filter(|plan| plan.gain > 0.0)
+    let gain = |group: &Group| Some(group.plan(program, machine, clusters)?.gain);
+    let groups = groups(program).into_iter();
+    let mut groups: Vec<_> = groups
+        .filter_map(|group| Some((gain(&group).filter(|gain| *gain > 0.0)?, group)))
         .collect();
-    plans.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    for plan in plans {
+    groups.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (_, group) in groups {
+        // A plan before may have given operators to another cluster.
+        let plan = group.plan(program, machine, clusters);
+        let Some(plan) = plan.filter(|plan| plan.gain > 0.0) else {
+            continue;
+        };
         let taken = taken_words(program, all);
         let units = plan.cluster.team.units(all);
         let start = taken[units].iter().copied().max().unwrap_or(0);
@@ -164,7 +169,7 @@ impl Group {
         for (id, access) in &self.accesses {
             let op = &program.operators[*id];
             let has_copies = cluster.team.of == 1 || op.team == Some(cluster.team);
-            if !has_copies && may_move(program, op, access) {
+            if !has_copies && self.may_move(program, op, access) {
                 moved.push(*id);
             } else if !has_copies && access.writes {
                 return None;
@@ -186,6 +191,19 @@ impl Group {
             outside,
             gain,
         })
+    }
+
+    /// May the units of one cluster run a map outside of loops, in place of all units? It has no more points than the arrays have elements.
+    fn may_move(&self, program: &UProgram, op: &Operator, access: &Access) -> bool {
+        let is_kept = |buffer: &Buffer| program.buffers[*buffer].kind.first_word().is_some();
+        let mut touched = program.accesses_of(op).into_iter().map(|access| access.0);
+        let is_map = matches!(op.body, Body::Map { .. }) && op.share != Share::Every;
+        let mut sizes = op.axes.iter().map(|axis| program.pool.as_int(axis.1));
+        let points = sizes.try_fold(1, |points: i64, size| points.checked_mul(size?));
+        let most = self.members.values().sum::<u64>();
+        let is_small = points.is_some_and(|points| points.unsigned_abs() <= most);
+        let is_of_all = is_map && op.team.is_none() && !touched.any(|b| is_kept(&b));
+        is_of_all && !access.in_loop && is_small
     }
 
     /// The cluster that touches the arrays in loops: that of all units, or the team that writes them.
@@ -246,14 +264,6 @@ impl Group {
         // At the begin and the end.
         gain - 2.0 * machine.syncs.cluster_ns.unwrap_or(0.0)
     }
-}
-
-/// May the units of one cluster run a map outside of loops, in place of all units?
-fn may_move(program: &UProgram, op: &Operator, access: &Access) -> bool {
-    let is_kept = |buffer: &Buffer| program.buffers[*buffer].kind.first_word().is_some();
-    let mut touched = program.accesses_of(op).into_iter().map(|access| access.0);
-    let is_map = matches!(op.body, Body::Map { .. }) && op.share != Share::Every;
-    is_map && !access.in_loop && op.team.is_none() && !touched.any(|b| is_kept(&b))
 }
 
 /// Copies of a group's arrays.

@@ -8,6 +8,7 @@
 
 use crate::clusters;
 use crate::harness::{Case, PROGRAMS, drawn};
+use crate::mirrors;
 use crate::residents::cell;
 use crate::simulated_sanitized::{GRID, build, has_race};
 use crate::teams::{layers, on_teams};
@@ -76,6 +77,23 @@ fn cases() -> Vec<(String, Case, Grid)> {
             Grid { cluster, ..GRID },
         ));
     }
+    let grid = Grid {
+        blocks: 4,
+        cluster: 2,
+        ..GRID
+    };
+    let stacked = mirrors::layers_on(2, 2, GRID.threads);
+    cases.push((
+        "layers that store to each other's copies".into(),
+        stacked,
+        grid,
+    ));
+    let cluster = GRID.blocks;
+    cases.push((
+        "a cell in one cluster".into(),
+        mirrors::in_one(1, 9, cluster, GRID.threads),
+        Grid { cluster, ..GRID },
+    ));
     let machine = Machine::h100().with_grid(GRID.blocks as usize, GRID.threads as usize);
     let machine = machine.with_barrier_ns(0.0);
     let (module, inputs) = drawn("cell", &cell(1, 9), 1, 7);

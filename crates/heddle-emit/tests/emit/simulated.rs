@@ -165,6 +165,25 @@ fn blocks_of_a_cluster_read_each_others_arrays() {
     }
 }
 
+/// A store to the copies of a cluster is to those of all its blocks, which run, and is there behind a barrier.
+#[test]
+fn blocks_of_a_cluster_store_to_each_others_arrays() {
+    let all = 255 * 128;
+    for run in runs(27) {
+        assert_eq!((run.finding, run.out), (0, all), "{run:?}");
+    }
+    let without = runs(28);
+    assert!(without.iter().any(|run| run.out != all), "{without:?}");
+    for case in [29, 30] {
+        for run in runs(case) {
+            assert!(run.finding == 5 && run.in_kernel, "case {case}: {run:?}");
+        }
+    }
+    let found = runs(31);
+    let early = |run: &Run| run.finding == 5 && run.in_kernel;
+    assert!(found.iter().any(early), "{found:?}");
+}
+
 #[test]
 fn asynchronous_copies_are_there_when_they_were_waited_for() {
     for run in runs(13) {

@@ -2,7 +2,7 @@
 //! code. `HEDDLE_BLESS=1` writes the files anew.
 //!
 //! Each program of `snapshots/` is scheduled by the cost model for a fixed number of units, so that
-//! its text is the same on every machine. The prelude, which is a file of its own, is left out.
+//! its text is the same on every machine: for an H100, or one of its clusters where the first line says `// in a cluster of N`. The prelude, which is a file of its own, is left out.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn emitted_text_is_as_checked_in() {
         let text = std::fs::read_to_string(&file).expect("a text file");
         let targets = [
             ("c", Machine::reference_host(4), &C),
-            ("cu", Machine::h100(), &CUDA),
+            ("cu", gpu_of(&text), &CUDA),
         ];
         for (extension, machine, dialect) in targets {
             let (path, found) = (
@@ -46,6 +46,19 @@ fn emitted_text_is_as_checked_in() {
         "HEDDLE_BLESS=1 writes these anew:\n{}",
         stale.join("\n")
     );
+}
+
+/// The GPU that a program's first line asks for.
+fn gpu_of(text: &str) -> Machine {
+    let first = text.lines().next().unwrap_or_default();
+    match first.strip_prefix("// in a cluster of ") {
+        None => Machine::h100(),
+        Some(units) => {
+            let units = units.parse().expect("a number of units");
+            let machine = Machine::h100().with_grid(units, 256).in_clusters(units);
+            machine.expect("a cluster of that size")
+        }
+    }
 }
 
 /// The source without its prelude.

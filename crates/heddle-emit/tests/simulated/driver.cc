@@ -7,7 +7,7 @@ int main() {
       static int64_t out[512];
       memset(out, 0, sizeof out);
       heddle_simulation simulation = {};
-      simulation.blocks = 4, simulation.threads = CASE >= 19 ? 128 : 64, simulation.warp = warp, simulation.seed = seed;
+      simulation.blocks = 4, simulation.threads = CASE >= 19 && CASE <= 26 ? 128 : 64, simulation.warp = warp, simulation.seed = seed;
       simulation.cluster = 2;
       heddle_tensor output = {};
       output.data = out;

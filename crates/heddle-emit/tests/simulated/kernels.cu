@@ -101,7 +101,7 @@ HEDDLE_MAIN {
   }
   out[own] = wrong;
   HEDDLE_TRY(heddle_barrier(env, worker, workers));
-#elif CASE >= 19 /* the same by a warpgroup; 22: tensor cores may not see operands yet; 23: they are written too early; 24: sums may be
+#elif CASE >= 19 && CASE <= 26 /* the same by a warpgroup; 22: tensor cores may not see operands yet; 23: they are written too early; 24: sums may be
                     written; 25: half of the lanes do not come; 26: nobody waits */
   const float more = 1 + 0x1p-13f;
   const int lane = (int)heddle_lane, deep = CASE == 19 ? 8 : 16, run = deep / 2;
@@ -150,6 +150,15 @@ HEDDLE_MAIN {
     wrong += d[0][i] != (float)sum;
   }
   out[own] = wrong;
+  HEDDLE_TRY(heddle_barrier(env, worker, workers));
+#elif CASE >= 27 && CASE <= 31 /* blocks store to the copies of their cluster; 28: and read them at once; 29: of a larger cluster; 30: of a block that has ended; 31: or may not have begun */
+  HEDDLE_SHARED(float, copy, 128);
+  if (CASE != 31) HEDDLE_CLUSTER_SYNC;
+  if (CASE == 30 && heddle_rank == 1) return 0;
+  if (CASE == 30) HEDDLE_CLUSTER_SYNC; /* of those that have not ended */
+  heddle_store_ranks(&copy[0], heddle_rank * 64 + heddle_lane, (float)own, CASE == 29 ? 3 : 2);
+  if (CASE != 28) HEDDLE_CLUSTER_SYNC;
+  out[own] = (int64_t)copy[(1 - heddle_rank) * 64 + heddle_lane];
   HEDDLE_TRY(heddle_barrier(env, worker, workers));
 #endif
   if (own == 0) {

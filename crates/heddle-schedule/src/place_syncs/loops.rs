@@ -59,7 +59,7 @@ impl Walk<'_> {
     }
 
     /// The body of a loop in which teams hand values to their neighbours, with one synchronisation of neighbours at its head and
-    /// a barrier before the loop, if all that is left in it concerns one team each. Waits further down would make a team wait for
+    /// a barrier before the loop unless it saves none, if all that is left in it concerns one team each. Waits further down would make a team wait for
     /// the current iteration of another one, though it needs only data of the previous one.
     fn near_at_head(
         &mut self,
@@ -72,14 +72,20 @@ impl Walk<'_> {
             return None;
         }
         let before = self.state.clone();
+        let with_near: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::Near(of)))
+            .chain(body.iter().cloned())
+            .collect();
+        let without = self.fixpoint(iteration, &with_near);
+        let after = std::mem::replace(&mut self.state, before.clone());
         let mut prefix = vec![];
         if before != State::default() {
             self.sync(&mut prefix, Sync::ALL);
         }
-        let with_near: Vec<Stmt> = std::iter::once(Stmt::Sync(Sync::Near(of)))
-            .chain(body.iter().cloned())
-            .collect();
         let near = self.fixpoint(iteration, &with_near);
+        if stay_in_teams(&without) && count_syncs(&without) <= count_syncs(&near) {
+            self.state = after;
+            return Some(without);
+        }
         if stay_in_teams(&near) {
             out.append(&mut prefix);
             return Some(near);

@@ -2,7 +2,7 @@
 //! make of it. `HEDDLE_BLESS=1` writes the expected output anew.
 //!
 //! The first line is `// test schedule --pass NAME,… --threads N`, or `--machine NAME` in place of
-//! a number of threads. Each pass changes some program here, and what it leaves is well-formed.
+//! a number of threads, which `--cluster N` launches in clusters of so many units. Each pass changes some program here, and what it leaves is well-formed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,14 @@ fn run(input: &str, fired: &mut BTreeSet<&'static str>) -> Result<String, String
             (passes, Machine::reference_host(threads))
         }
         (None, Some((passes, name))) => {
+            let (name, cluster) = name.split_once(" --cluster ").unwrap_or((name, ""));
             let machine = Machine::named(name.trim()).map_err(|e| e.to_string())?;
+            let machine = match cluster.trim().parse() {
+                Ok(units) => machine
+                    .in_clusters(units)
+                    .ok_or("it has no such clusters")?,
+                Err(_) => machine,
+            };
             (passes, machine)
         }
         (None, None) => {

@@ -12,6 +12,7 @@ mod lanes;
 mod levels;
 mod machines;
 mod memory;
+mod mirrors;
 mod mutants;
 mod parts;
 mod read_rows;

@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
 }
 
 /// Steps that change programs for GPUs alone.
-const ON_GPUS: &[&str] = &["join_lanes", "keep_resident", "keep_state"];
+const ON_GPUS: &[&str] = &["join_lanes", "keep_resident", "keep_state", "mirror_state"];
 
 /// The program's text without some steps, or the reason why it has no compiled form.
 fn source(model: &Model, target: Target, without: &[Step]) -> String {

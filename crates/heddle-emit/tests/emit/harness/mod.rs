@@ -446,9 +446,18 @@ impl Case {
 
     /// The error of a launch of this grid.
     pub fn error_on(&self, name: &str, grid: Grid) -> RunError {
-        let mut session = self.simulation(name)(grid);
-        let outputs = session.run(&self.inputs(), &self.sizes, &RunOptions::default());
-        outputs.err().unwrap_or_else(|| panic!("{name} runs"))
+        self.errors_with(name, &[grid], &self.inputs()).remove(0)
+    }
+
+    /// The errors of launches of these grids on other inputs of the same sizes.
+    pub fn errors_with(&self, name: &str, grids: &[Grid], inputs: &[Input]) -> Vec<RunError> {
+        let launch = self.simulation(name);
+        let errors = grids.iter().map(|&grid| {
+            let mut session = launch(grid);
+            let outputs = session.run(inputs, &self.sizes, &RunOptions::default());
+            outputs.err().unwrap_or_else(|| panic!("{name} runs"))
+        });
+        errors.collect()
     }
 
     /// Builds the program for the simulator; sessions that launch grids of it, on poisoned memory.
