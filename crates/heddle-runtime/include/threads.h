@@ -21,41 +21,58 @@ namespace heddle_sim {
 
 constexpr int MOST_NAMED = 16, MOST_SHARED = 32, MOST_WARP = 64;
 
-/* A barrier of some lanes, with the bitwise or of a value in each. */
+/* A barrier of some lanes, with the bitwise or of a value in each. Meetings take turns between two locks: a lane that wakes late from one
+ * takes a lock that nobody has released since, so that it is not in order behind what others have done between that meeting and the next. */
 struct Barrier {
-  pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-  uint32_t come = 0;
+  struct Turn {
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+    uint32_t come = 0;
+    int32_t vote = 0, all = 0;
+  };
+  Turn turns[2];
+  /* Meetings so far; lanes that will come to no meeting any more. */
   uint64_t times = 0;
-  int32_t vote = 0, all = 0;
-
-  /* Lanes that will come to no meeting any more. */
   uint32_t gone = 0;
 
-  void end() {
-    all = vote, vote = 0, come = 0, times++;
-    pthread_cond_broadcast(&changed);
+  uint64_t now() const { return __atomic_load_n(&times, __ATOMIC_RELAXED); }
+
+  /* The turn of the current meeting, locked, so that the meeting does not end. */
+  Turn &open() {
+    for (;;) {
+      uint64_t mine = now();
+      Turn &turn = turns[mine % 2];
+      pthread_mutex_lock(&turn.lock);
+      if (mine == now()) return turn;
+      pthread_mutex_unlock(&turn.lock);
+    }
+  }
+
+  /* Ends the meeting if all lanes have come that will. */
+  void end(Turn &turn, uint32_t lanes) {
+    if (turn.come == 0 || turn.come + __atomic_load_n(&gone, __ATOMIC_RELAXED) < lanes) return;
+    turn.all = turn.vote, turn.vote = 0, turn.come = 0;
+    __atomic_store_n(&times, now() + 1, __ATOMIC_RELAXED);
+    pthread_cond_broadcast(&turn.changed);
   }
 
   /* A lane ends, and the others wait for it no more. */
   void leave(uint32_t lanes) {
-    pthread_mutex_lock(&lock);
-    gone++;
-    if (come > 0 && come + gone == lanes) end();
-    pthread_mutex_unlock(&lock);
+    Turn &turn = open();
+    __atomic_fetch_add(&gone, 1, __ATOMIC_RELAXED);
+    end(turn, lanes);
+    pthread_mutex_unlock(&turn.lock);
   }
 
   int32_t meet(uint32_t lanes, int32_t value) {
-    pthread_mutex_lock(&lock);
-    vote |= value;
-    if (++come + gone == lanes) {
-      end();
-    } else {
-      for (uint64_t mine = times; mine == times;) pthread_cond_wait(&changed, &lock);
-    }
-    /* The next meeting can't end before this lane has come to it. */
-    int32_t result = all;
-    pthread_mutex_unlock(&lock);
+    Turn &turn = open();
+    uint64_t mine = now();
+    turn.vote |= value, turn.come++;
+    end(turn, lanes);
+    while (mine == now()) pthread_cond_wait(&turn.changed, &turn.lock);
+    /* The meeting after the next can't end before this lane has come to both. */
+    int32_t result = turn.all;
+    pthread_mutex_unlock(&turn.lock);
     return result;
   }
 };
@@ -127,19 +144,32 @@ static uint32_t count(bool holds) {
   return number;
 }
 
-/* An array that a block shares, to the byte, known by its declaration's key. Nothing is in it. */
-static void *shared(Block &own, const void *key, size_t bytes) {
-  pthread_mutex_lock(&own.lock);
-  int i = 0;
-  while (i < MOST_SHARED && own.shared_keys[i] && own.shared_keys[i] != key) i++;
-  if (i == MOST_SHARED) abort();
-  if (!own.shared_keys[i]) {
-    own.shared_keys[i] = key, own.shared[i] = malloc(bytes), own.shared_bytes[i] = bytes;
-    memset(own.shared[i], 0xff, bytes);
+/* The number of an array in a block, known by its declaration's key; -1: it has none yet. Nobody who looks one up waits for another one,
+ * which would hide races. */
+static int shared_number(const Block &of, const void *key) {
+  for (int i = 0; i < MOST_SHARED; i++) {
+    const void *found = __atomic_load_n(&of.shared_keys[i], __ATOMIC_ACQUIRE);
+    if (found == key) return i;
+    if (!found) return -1;
   }
-  void *array = own.shared[i];
-  pthread_mutex_unlock(&own.lock);
-  return array;
+  abort();
+}
+
+/* An array that a block shares, to the byte. Nothing is in it. */
+static void *shared(Block &of, const void *key, size_t bytes) {
+  int i = shared_number(of, key);
+  if (i >= 0) return of.shared[i];
+  pthread_mutex_lock(&of.lock);
+  i = shared_number(of, key);
+  if (i < 0) {
+    for (i = 0; of.shared_keys[i]; i++)
+      if (i + 1 == MOST_SHARED) abort();
+    of.shared[i] = malloc(bytes), of.shared_bytes[i] = bytes;
+    memset(of.shared[i], 0xff, bytes);
+    __atomic_store_n(&of.shared_keys[i], key, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&of.lock);
+  return of.shared[i];
 }
 
 template <class T, int64_t Count> struct Shared {
@@ -154,12 +184,12 @@ static void store_ranks(float *array, int64_t at, float value, uint32_t ranks) {
   const uint8_t *place = (const uint8_t *)(array + at);
   const void *key = nullptr;
   size_t offset = 0, bytes = 0;
-  pthread_mutex_lock(&own.lock);
-  for (int i = 0; i < MOST_SHARED && own.shared[i]; i++) {
+  for (int i = 0; i < MOST_SHARED; i++) {
+    const void *found = __atomic_load_n(&own.shared_keys[i], __ATOMIC_ACQUIRE);
+    if (!found) break;
     size_t from = (size_t)(place - (const uint8_t *)own.shared[i]);
-    if (from < own.shared_bytes[i]) key = own.shared_keys[i], offset = from, bytes = own.shared_bytes[i];
+    if (from < own.shared_bytes[i]) key = found, offset = from, bytes = own.shared_bytes[i];
   }
-  pthread_mutex_unlock(&own.lock);
   if (!key || ranks > grid.cluster) abort();
   for (uint32_t rank = 0; rank < ranks; rank++) {
     Block &other = grid.states[self.block / grid.cluster * grid.cluster + rank];

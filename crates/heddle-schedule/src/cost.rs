@@ -395,18 +395,7 @@ impl<'a> Costs<'a> {
         let level = self.machine.memory(own.values().sum(), whole, load.busy);
         let near = self.machine.memories.first();
         let near = near.map_or(f64::INFINITY, |memory| self.machine.unit_rate(memory, 1));
-        let stored = self.stored_to_others(load) / self.machine.cluster_rate;
-        self.moved(own, load) / self.machine.unit_rate(level, load.busy) + resident / near + stored
-    }
-
-    /// Bytes that the unit with the largest load stores to copies of an array that others of its cluster have.
-    fn stored_to_others(&self, load: &Load) -> f64 {
-        let to = self.op.body.store().buffer;
-        let Some(mirror) = self.program.buffers[to].kind.mirror() else {
-            return 0.0;
-        };
-        let own = self.touched(load).get(&to).copied().unwrap_or(0.0);
-        own * f64::from(mirror.cluster.units - 1)
+        self.moved(own, load) / self.machine.unit_rate(level, load.busy) + resident / near
     }
 
     /// The array of which each unit has its part in shared memory.
