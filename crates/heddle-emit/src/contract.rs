@@ -436,7 +436,10 @@ impl<'a> Writer<'a> {
         self.text.line(format!(
             "{block}, tile, HEDDLE_PANELS * {width}, {epilogue_operand});"
         ));
-        self.finish(c, width, ty);
+        match self.turned_rows(c) {
+            Some((rows, offsets)) => self.finish_columns(c, ty, (rows, &offsets)),
+            None => self.finish(c, width, ty),
+        }
         let loops = if c.own.is_some() { 3 } else { 2 };
         (0..loops).for_each(|_| self.text.line("}"));
     }

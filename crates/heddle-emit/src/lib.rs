@@ -32,6 +32,7 @@ mod swapped_pairs;
 mod team_loops;
 mod text;
 mod tiles;
+mod turned;
 mod warpgroups;
 mod windows;
 

@@ -2,7 +2,6 @@
 
 use heddle_uprogram::contract::{Access, Contract, WindowAxis, Windows, panel_width};
 use heddle_uprogram::program::{Body, Local};
-use heddle_uprogram::step::{Step, offsets};
 use heddle_uprogram::{ExprId, UProgram};
 
 use crate::operator::Writer;
@@ -115,7 +114,7 @@ impl Writer<'_> {
         ] {
             self.text.line(line);
         }
-        match self.line_offsets(c, x.places) {
+        match self.turned_offsets(c).filter(|_| x.places >= LEAST_LINE) {
             Some((rows, offsets)) => self.finish_lines(c, x.places, ty, rows, &offsets),
             None => self.finish_tiles(c, x.places, ty),
         }
@@ -136,23 +135,6 @@ impl Writer<'_> {
         let place = format!("(t * HEDDLE_ROWS + r) * HEDDLE_PANELS * {width} + c");
         self.finish_row(c, ty, ["low", "high"], &place);
         (0..2).for_each(|_| self.text.line("}"));
-    }
-
-    /// The axis of places, and the epilogue's offsets with their steps along it, if the results of a channel lie next to each other
-    /// along a line of the map.
-    fn line_offsets(&self, c: &Contract, places: i64) -> Option<(Local, Vec<(ExprId, i64)>)> {
-        let (program, rows) = (self.program, c.rows?);
-        let step = |offset| Step::of(program, offset, rows)?.as_int();
-        let mut all = vec![c.store.offset];
-        for load in offsets(program, c.finish, &[rows])? {
-            if !all.contains(&load) {
-                all.push(load);
-            }
-        }
-        let all: Option<Vec<_>> = all.into_iter().map(|o| Some((o, step(o)?))).collect();
-        let is_line = step(c.store.offset) == Some(1);
-        let is_place = Step::of(program, c.store.offset, c.columns) == Some(Step::by(1));
-        (places >= LEAST_LINE && is_line && !is_place).then_some((rows, all?))
     }
 
     /// The epilogue of a block's tiles, line by line of the result: the sums of neighbouring tiles are transposed, so that they and the
@@ -180,36 +162,7 @@ impl Writer<'_> {
         ] {
             self.text.line(line);
         }
-        let mut s = self.epilogue(c);
-        let roots = [c.finish, c.store.offset];
-        s.hoist(self.text, &roots, &[c.columns, rows, c.sum], &self.op.body);
-        for (ranges, [low, high]) in self.columns_in_ranges(c, &s.ranges, ["low", "high"]) {
-            let mut s = s.clone();
-            s.ranges = ranges;
-            self.text
-                .line(format!("for (int64_t c = {low}; c < {high}; c++) {{"));
-            self.text
-                .line(format!("const int64_t {} = start + c;", name(c.columns)));
-            // Along a line offsets take steps from those of its first place.
-            s.hoist(self.text, &roots, &[rows, c.sum], &self.op.body);
-            for &(offset, step) in offsets.iter().filter(|(_, step)| *step != 0) {
-                let first = s.bind(self.text, offset);
-                s.know(
-                    offset,
-                    match step {
-                        1 => format!("({first} + i)"),
-                        step => format!("({first} + i * {step})"),
-                    },
-                );
-            }
-            self.text.line("for (int64_t i = 0; i < line; i++) {");
-            self.text.line(format!(
-                "const {ty} {} = turned[c * {MOST_TILES} + i];",
-                name(c.sum)
-            ));
-            self.store_finished(c, s);
-            (0..2).for_each(|_| self.text.line("}"));
-        }
+        self.finish_turned(c, ty, (rows, offsets), ["line", &MOST_TILES.to_string()]);
         (0..2).for_each(|_| self.text.line("}"));
     }
 }

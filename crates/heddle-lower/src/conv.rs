@@ -88,6 +88,10 @@ impl Lowerer<'_> {
         if !is_contracted(dtype) || few || single || x.is_checked() || w.is_checked() {
             return Ok(None);
         }
+        let x = &match self.reads_often(w, windows) {
+            true => self.stored(x)?,
+            false => x.clone(),
+        };
         let matrices = [shape[0], groups, channels, places];
         let (axes, index) = self.space(&matrices, 0);
         let (inner, k) = self.space(&[depth], matrices.len());
@@ -186,6 +190,16 @@ impl Lowerer<'_> {
         let channels = [known(w.shape()[1])?, known(x.shape()[1])?];
         let found = contract::Windows::new(channels, outer, &axes)?;
         Some((*buffer, found))
+    }
+
+    /// True if windows take each element of the map twice or more: a part of another array is then copied, so that they are read where they lie.
+    fn reads_often(&self, w: &Val, windows: &Windows) -> bool {
+        let pool = &self.program.pool;
+        let mut sizes = w.shape()[2..].iter();
+        let taps = sizes.try_fold(1i64, |n, taps| n.checked_mul(pool.as_int(*taps)?));
+        let strides = windows.strides.iter();
+        let apart = strides.fold(1i64, |n, stride| n.saturating_mul(*stride as i64));
+        taps.is_some_and(|taps| taps / apart >= 2)
     }
 
     /// True if each place of the result has the channels of one place of the map, which is as large: all spatial axes are then

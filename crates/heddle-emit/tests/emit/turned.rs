@@ -101,3 +101,27 @@ fn results_of_convolutions() {
         }
     }
 }
+
+/// A product of channels by places whose result a convolution reads with its channels innermost.
+#[test]
+fn results_of_products() {
+    let conv = |x: &str, w: &str, pad: u8| {
+        format!(
+            "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)"
+        )
+    };
+    for (size, channels) in [(5, 7), (8, 16), (13, 33), (20, 97)] {
+        let text = format!(
+            "fn @main(%x: f32[2,6,{size},{size}]) -> (%y: f32[2,8,{size},{size}]) {{
+  %u = const splat 0.125: f32[{channels},6,1,1]
+  %w = const splat 0.125: f32[8,{channels},3,3]
+  %a = max({}, 0)
+  %y = {}
+  return %y
+}}",
+            conv("%x", "%u", 0),
+            conv("%a", "%w", 1)
+        );
+        check(&text, "heddle_turned_4(rows", true);
+    }
+}

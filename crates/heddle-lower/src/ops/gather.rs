@@ -10,7 +10,15 @@ use crate::value::{Val, View};
 
 impl Lowerer<'_> {
     pub(super) fn gather(&mut self, axis: usize, args: &[Val], ty: &Type) -> Result<Val> {
-        let x = self.found_by(axis..axis + 1, &args[0], &args[1])?;
+        // Elements that are read several times, as where a map is made larger, are computed once.
+        let pool = &mut self.program.pool;
+        let reads = pool.product_of(args[1].shape());
+        let most = pool.as_int(reads).zip(pool.as_int(args[0].shape()[axis]));
+        let x = match most.is_some_and(|(reads, elements)| reads > elements) {
+            true => self.ready(&args[0])?,
+            false => args[0].clone(),
+        };
+        let x = self.found_by(axis..axis + 1, &x, &args[1])?;
         self.view(ty, View::Gather(axis, x, args[1].clone()))
     }
 

@@ -104,7 +104,7 @@ impl ChannelsLast {
     ) -> Vec<(OperatorId, Operator)> {
         let stays = |map| layouts == Layouts::Given || stays(map);
         let gain = |gain| match layouts {
-            Layouts::ChannelsLast => Gain::Copy,
+            Layouts::ChannelsLast => Gain::Any,
             _ => gain,
         };
         let copies: Vec<_> = self

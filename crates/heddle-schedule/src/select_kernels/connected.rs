@@ -209,9 +209,8 @@ impl<'p, 'k> Search<'p, 'k> {
             };
             axes.extend(found.and_then(|channel| axis_of(self.program, channel)));
         }
-        let len = |program: &UProgram, buffer: Buffer| {
-            Monomial::of(program, program.buffers[buffer].len)
-        };
+        let len =
+            |program: &UProgram, buffer: Buffer| Monomial::of(program, program.buffers[buffer].len);
         // A constant does not say how many images there are.
         let is_scratch = matches!(self.program.buffers[map].kind, BufferKind::Scratch);
         let of_image = match self.known.laid.contains_key(&map) {

@@ -19,6 +19,8 @@ use heddle_uprogram::step::Step;
 /// A reason to lay out a map, besides how the elements that operators touch then lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gain {
+    /// Whatever it costs.
+    Any,
     /// A copy is spared.
     Copy,
     /// A product reads it in place.
@@ -73,14 +75,14 @@ pub(super) fn lay_channels_last(
         }
     }
     let pays = match gain {
-        Gain::Copy => true,
+        Gain::Any | Gain::Copy => true,
         Gain::Place => after <= before,
         Gain::None => after < before && dearer < 0.0,
     };
     // With a copy the other operators would stay as they are.
     let copied = program.pool.as_int(program.buffers[map].len);
     let is_dear = copied.is_some_and(|elements| dearer > elements as f64);
-    if !pays || is_dear {
+    if !pays || is_dear && gain != Gain::Any {
         return None;
     }
     for (id, op) in changed {

@@ -5,7 +5,7 @@ use heddle_ir::op::BinaryOp;
 
 use heddle_uprogram::contract::{Access, Contract};
 use heddle_uprogram::expr::{Expr, ExprId};
-use heddle_uprogram::program::{Body, ChainStep, Local, Operator, UProgram};
+use heddle_uprogram::program::{Body, Buffer, ChainStep, Local, Operator, Store, UProgram};
 
 /// Elements of a vector.
 const VECTOR: f64 = 16.0;
@@ -17,33 +17,19 @@ const NEAR: i64 = 4;
 /// elements apart, and each other one takes one.
 pub(super) fn price(program: &UProgram, op: &Operator) -> f64 {
     match &op.body {
-        Body::Map { store, value } => nest(program, &op.axes, &[], (&[*value], store.offset)),
+        Body::Map { store, value } => nest(program, &op.axes, &[], (&[*value], *store)),
         Body::Fold {
             axes, value, store, ..
-        } => nest(program, &op.axes, axes, (&[*value], store.offset)),
+        } => nest(program, &op.axes, axes, (&[*value], *store)),
         Body::Chain(chain) => {
             let around = points(program, &op.axes);
             let of = |step: &ChainStep| {
-                let inner = step.body.axes();
-                let parallel: Vec<_> = match step.axes.is_empty() {
+                let elements = (&step.body.exprs()[..], step.body.store());
+                match step.axes.is_empty() {
                     // A step of one point: its neighbours are those of the chain.
-                    true => {
-                        return nest(
-                            program,
-                            &op.axes,
-                            inner,
-                            (&step.body.exprs(), step.body.store().offset),
-                        );
-                    }
-                    false => step.axes.clone(),
-                };
-                around
-                    * nest(
-                        program,
-                        &parallel,
-                        inner,
-                        (&step.body.exprs(), step.body.store().offset),
-                    )
+                    true => nest(program, &op.axes, step.body.axes(), elements),
+                    false => around * nest(program, &step.axes, step.body.axes(), elements),
+                }
             };
             chain.steps.iter().map(of).sum()
         }
@@ -82,17 +68,20 @@ fn nest(
     program: &UProgram,
     parallel: &[(Local, ExprId)],
     reduced: &[(Local, ExprId)],
-    (values, store): (&[ExprId], ExprId),
+    (values, store): (&[ExprId], Store),
 ) -> f64 {
-    let loads: Vec<_> = program
-        .pool
-        .loads(values.iter().copied())
-        .into_iter()
-        .map(|l| l.1)
+    // Rows of one element are variables.
+    let in_memory = |buffer: Buffer| {
+        let data = &program.buffers[buffer];
+        !data.kind.is_row() || program.pool.as_int(data.len) != Some(1)
+    };
+    let loads = program.pool.loads(values.iter().copied()).into_iter();
+    let mut all: Vec<_> = loads
+        .filter(|load| in_memory(load.0))
+        .map(|load| load.1)
         .collect();
-    let mut all = loads.clone();
-    if reduced.is_empty() {
-        all.push(store);
+    if reduced.is_empty() && in_memory(store.buffer) {
+        all.push(store.offset);
     }
     let (points, times) = (points(program, parallel), points(program, reduced));
     let count = all.len() as f64;
@@ -126,7 +115,7 @@ fn nest(
     let prices = [along(parallel), along(reduced)];
     let scalar = points * times * count;
     let best = prices.into_iter().flatten().fold(scalar, f64::min);
-    let is_along = |axis: &(Local, ExprId)| is_near(program, store, axis.0);
+    let is_along = |axis: &(Local, ExprId)| is_near(program, store.offset, axis.0);
     // Results of reductions.
     best + match parallel.last().is_none_or(is_along) {
         _ if reduced.is_empty() => 0.0,
