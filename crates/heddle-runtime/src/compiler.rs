@@ -40,13 +40,17 @@ const ARCHS: [&[&str]; 3] = match cfg!(target_arch = "aarch64") {
 /// what another worker wrote there meanwhile. `-fno-allow-store-data-races`, which is the default, does not hold it back.
 const NO_STRAY_STORES: &str = "-fno-predictive-commoning";
 
+/// A flag that clang is given where it knows it: it otherwise makes loops of 32-byte vectors where the processor has 64-byte ones, as
+/// kernels use. GCC 12 makes 64-byte vectors without.
+const LONG_VECTORS: &str = "-mprefer-vector-width=512";
+
 /// A compiler that has compiled, linked and loaded a small program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
     program: PathBuf,
     args: Vec<String>,
     version: String,
-    /// The flags of [`ARCHS`] and [`NO_STRAY_STORES`] that it accepts.
+    /// The flags of [`ARCHS`], [`NO_STRAY_STORES`] and [`LONG_VECTORS`] that it accepts.
     accepted: Vec<String>,
 }
 
@@ -232,6 +236,7 @@ fn probe(candidate: &str, language: Language, cache: &Cache) -> Result<Compiler,
         stamp.as_bytes(),
         flags.header().as_bytes(),
         NO_STRAY_STORES.as_bytes(),
+        LONG_VECTORS.as_bytes(),
     ];
     let args_text = format!("{args:?}");
     let key = Key::new(&[&known[..], &[args_text.as_bytes()]].concat());
@@ -330,11 +335,18 @@ fn try_out(
     let mut reason = String::new();
     for arch in ARCHS {
         match accepts(arch) {
-            Ok(plain) => {
-                return match accepts(&[arch, &[NO_STRAY_STORES][..]].concat()) {
-                    Err(Unfit::Reason(_)) => Ok(plain),
-                    found => found,
-                };
+            Ok(mut known) => {
+                let is_clang = known.version.contains("clang");
+                let more = [Some(NO_STRAY_STORES), is_clang.then_some(LONG_VECTORS)];
+                for flag in more.into_iter().flatten() {
+                    let so_far: Vec<_> = known.accepted.iter().map(String::as_str).collect();
+                    match accepts(&[&so_far[..], &[flag]].concat()) {
+                        Ok(all) => known = all,
+                        Err(Unfit::Reason(_)) => {}
+                        Err(disk) => return Err(disk),
+                    }
+                }
+                return Ok(known);
             }
             Err(Unfit::Reason(why)) => reason = why,
             Err(disk) => return Err(disk),

@@ -9,7 +9,7 @@
 //!   off.
 //! - `-fwrapv`: the IR's integers wrap. `-fno-strict-aliasing`: buffers of different types share
 //!   scratch memory.
-//! - `-fno-predictive-commoning` where the compiler accepts it (see `compiler.rs`).
+//! - `-fno-predictive-commoning`, and for clang `-mprefer-vector-width=512`, where the compiler accepts it (see `compiler.rs`).
 //! - Never `-ffast-math`: it changes results beyond rounding (NaN, infinities, order of sums), and
 //!   when linking it adds code that turns denormals off in the whole process.
 //! - No stack protector and no fortification, which some distributions turn on by default.

@@ -31,7 +31,9 @@ HEDDLE_INLINE float heddle_exp_near(float r) {
 }
 
 HEDDLE_INLINE float heddle_exp_f32(float x) {
-  float low = -104 > x ? -104 : x;
+  /* Below -104 the result is 0. At -176 so is each half of the power: a product of numbers that are too small for it takes some
+   * processors a hundred cycles. */
+  float low = -104 > x ? -176 : x;
   float in = 89 < low ? 89 : low;
   int32_t n;
   float p = heddle_exp_near(heddle_reduce_exp(in, &n));

@@ -75,7 +75,11 @@ HEDDLE_TEMPLATE HEDDLE_OF(run)(const int rows, const int vectors, int64_t first,
       for (int r = 0; r < rows; r++) {
         const float factor = row[r][(k + s) * step];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++) sum[(s % sets * rows + r) * vectors + v] += factor * x[v];
+        for (int v = 0; v < vectors; v++) {
+          heddle_vector_f32 *const to = sum + (s % sets * rows + r) * vectors + v;
+          *to += factor * x[v];
+          if (sets == 1) HEDDLE_IN_TURN(*to);
+        }
       }
     }
   }

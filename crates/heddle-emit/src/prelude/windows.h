@@ -38,7 +38,8 @@ HEDDLE_KERNEL HEDDLE_NAME(find_runs)(const heddle_windows *w, const HEDDLE_T *a,
   const bool joined = x->dilation == 1 && w->channels == w->pitch;
   const int64_t first_line = first_row / x->places, lines = (last_row - 1) / x->places + 1 - first_line;
   const int64_t strips = (lines + HEDDLE_ROWS - 1) / HEDDLE_ROWS;
-  int64_t strip = place / x->places, column = place % x->places;
+  const int64_t step = x->stride * w->pitch;
+  int64_t strip = place / x->places, column = place % x->places, cut[4] = {0};
   for (int64_t t = 0; t < tiles; t++, tile++, run += most) {
     int64_t low = first_line + lines * strip / strips, high = first_line + lines * (strip + 1) / strips;
     /* The first and last line may belong to this unit in part. */
@@ -49,35 +50,47 @@ HEDDLE_KERNEL HEDDLE_NAME(find_runs)(const heddle_windows *w, const HEDDLE_T *a,
     const int64_t from = at < 0 ? (x->dilation - 1 - at) / x->dilation : 0;
     const int64_t inside = at < x->size ? (x->size - at + x->dilation - 1) / x->dilation : 0;
     const int64_t to = rows == 0 ? 0 : inside < x->taps ? inside : x->taps;
-    int64_t at_z[HEDDLE_ROWS], at_y[HEDDLE_ROWS];
-    for (int64_t r = 0; r < rows; r++) {
-      at_z[r] = (low + r) / y->places * z->stride - z->pad;
-      at_y[r] = (low + r) % y->places * y->stride - y->pad;
-    }
     HEDDLE_NAME(run) *next = run;
-    for (int64_t i = 0; from < to && i < z->taps; i++)
-      for (int64_t j = 0; j < y->taps; j++) {
-        bool met = false;
-        for (int64_t r = 0; r < rows; r++) {
-          const int64_t down = at_z[r] + i * z->dilation, across = at_y[r] + j * y->dilation;
-          const bool meets = down >= 0 && down < z->size && across >= 0 && across < y->size;
-          const int64_t start = ((down * y->size + across) * x->size + at + from * x->dilation) * w->pitch;
-          next->row[r] = meets ? a + start : HEDDLE_NAME(zeros);
-          met |= meets;
-        }
-        if (!met) continue;
-        next->first = ((i * y->taps + j) * x->taps + from) * w->channels;
-        next->count = w->channels * (joined ? to - from : 1);
-        next++;
-        for (int64_t k = from + 1; !joined && k < to; k++, next++) {
-          for (int64_t r = 0; r < rows; r++) {
-            const HEDDLE_T *const before = next[-1].row[r];
-            next->row[r] = before == HEDDLE_NAME(zeros) ? before : before + x->dilation * w->pitch;
-          }
-          next->first = next[-1].first + w->channels;
-          next->count = w->channels;
-        }
+    /* Between the ends of the map, runs lie a step behind those of the tile before. */
+    const bool alike = t > 0 && low == cut[0] && high == cut[1] && from == cut[2] && to == cut[3];
+    for (const HEDDLE_NAME(run) *before = run - most; alike && next < run + tile[-1].runs; before++, next++) {
+      for (int r = 0; r < HEDDLE_ROWS; r++)
+        next->row[r] = before->row[r] == HEDDLE_NAME(zeros) ? before->row[r] : before->row[r] + step;
+      next->first = before->first;
+      next->count = before->count;
+    }
+    cut[0] = low, cut[1] = high, cut[2] = from, cut[3] = to;
+    if (!alike) {
+      int64_t at_z[HEDDLE_ROWS], at_y[HEDDLE_ROWS];
+      for (int64_t r = 0; r < rows; r++) {
+        at_z[r] = (low + r) / y->places * z->stride - z->pad;
+        at_y[r] = (low + r) % y->places * y->stride - y->pad;
       }
+      for (int64_t i = 0; from < to && i < z->taps; i++)
+        for (int64_t j = 0; j < y->taps; j++) {
+          bool met = false;
+          for (int64_t r = rows; r < HEDDLE_ROWS; r++) next->row[r] = HEDDLE_NAME(zeros);
+          for (int64_t r = 0; r < rows; r++) {
+            const int64_t down = at_z[r] + i * z->dilation, across = at_y[r] + j * y->dilation;
+            const bool meets = down >= 0 && down < z->size && across >= 0 && across < y->size;
+            const int64_t start = ((down * y->size + across) * x->size + at + from * x->dilation) * w->pitch;
+            next->row[r] = meets ? a + start : HEDDLE_NAME(zeros);
+            met |= meets;
+          }
+          if (!met) continue;
+          next->first = ((i * y->taps + j) * x->taps + from) * w->channels;
+          next->count = w->channels * (joined ? to - from : 1);
+          next++;
+          for (int64_t k = from + 1; !joined && k < to; k++, next++) {
+            for (int64_t r = 0; r < HEDDLE_ROWS; r++) {
+              const HEDDLE_T *const before = next[-1].row[r];
+              next->row[r] = before == HEDDLE_NAME(zeros) ? before : before + x->dilation * w->pitch;
+            }
+            next->first = next[-1].first + w->channels;
+            next->count = w->channels;
+          }
+        }
+    }
     tile->row = low * x->places + column;
     tile->rows = rows;
     tile->runs = next - run;
@@ -123,7 +136,11 @@ HEDDLE_TEMPLATE HEDDLE_OF(window_slice)(const int rows, const int vectors, int64
         for (int r = 0; r < rows; r++) {
           const HEDDLE_T factor = row[r][k + s];
 #pragma GCC unroll 2
-          for (int v = 0; v < vectors; v++) sum[(s % sets * rows + r) * vectors + v] += factor * x[v];
+          for (int v = 0; v < vectors; v++) {
+            HEDDLE_NAME(vector) *const to = sum + (s % sets * rows + r) * vectors + v;
+            *to += factor * x[v];
+            if (sets == 1) HEDDLE_IN_TURN(*to);
+          }
         }
       }
       ahead += HEDDLE_STEPS * ahead_step;

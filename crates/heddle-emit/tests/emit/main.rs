@@ -30,6 +30,7 @@ mod random_appends;
 mod random_instances;
 mod random_maps;
 mod random_sanitized;
+mod registers;
 mod replicate;
 mod residents;
 mod rows;
