@@ -122,7 +122,8 @@ fn check(name: &str, text: &str, batch: i64) -> String {
 
 /// The text of the operator that sums or compares, behind the one that lays out its map.
 fn reduction(text: &str) -> &str {
-    let at = text.find("sum").expect("a reduction");
+    let first = text.find("HEDDLE_OUTLINE").expect("operators");
+    let at = first + text[first..].find("sum").expect("a reduction");
     let begin = text[..at].rfind("HEDDLE_OUTLINE").expect("an operator");
     let end = text[at..].find("\n}\n").expect("its end");
     &text[begin..at + end]
