@@ -158,7 +158,7 @@ structs! {
         pad: [u32; 13] = "uint32_t pad[13]",
         /// Barriers that this unit has passed in this dispatch; nobody else looks at it.
         round: AtomicU64 = "uint64_t round",
-        /// Points passed in this dispatch at which the team may change. Of a block, not 0 once it stores to no other one's memory any more.
+        /// Points passed in this dispatch at which the team may change. A block of a GPU sets it as it ends: it stores to no other one's memory any more.
         passed: AtomicU64 = "uint64_t passed",
         /// Pieces of its share that were taken, and the phase in the high half.
         taken: AtomicU64 = "uint64_t taken",
