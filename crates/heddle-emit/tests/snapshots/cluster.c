@@ -114,8 +114,11 @@ HEDDLE_TEMPLATE HEDDLE_OF(slice)(const int rows, const int vectors, const bool a
       for (int r = 0; r < rows; r++) {
         const HEDDLE_T factor = HEDDLE_FACTOR(r, k + s);
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-          sum[(s % sets * rows + r) * vectors + v] += factor * x[v];
+        for (int v = 0; v < vectors; v++) {
+          HEDDLE_NAME(vector) *const to = sum + (s % sets * rows + r) * vectors + v;
+          *to += factor * x[v];
+          if (sets == 1) HEDDLE_IN_TURN(*to);
+        }
       }
     }
     ahead += HEDDLE_STEPS * ahead_step;
