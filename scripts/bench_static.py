@@ -3,9 +3,9 @@ usage: python bench_static.py FOLDER [--heddle HEDDLE] [--threads N] [--runs N] 
 
 FOLDER keeps the models; their weights are random. ONNX Runtime's results are the reference. The
 last column is the best peer's median by Heddle's. Models whose name contains one of NAME: conv_…,
-one convolution each; gru_… and lstm_…, 100 steps of one layer, by its width and batch; bert_…, a layer
-of BERT-base by its words, whose number is fixed or open; unet, 20 steps of a diffusion model in a
-Loop. Times of peers hold the call from Python, some microseconds. Needs onnx, onnxruntime and openvino."""
+one convolution each; block_…, blocks of well-known networks (blocks.py); gru_… and lstm_…, 100 steps
+of one layer, by its width and batch; bert_…, a layer of BERT-base by its words, whose number is fixed or
+open; unet, 20 steps of a diffusion model in a Loop. Times of peers hold the call from Python, some microseconds. Needs onnx, onnxruntime and openvino."""
 import sys
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from beside import PEERS, arguments, by_heddle, by_onnx_runtime, head, row, times
+from blocks import BLOCKS, Block
 from onnx_graph import F32, Graph, model
 
 
@@ -201,10 +202,19 @@ CONVS = [
 ]
 
 
+def block(shape, make, how):
+    """A block, and its input."""
+    g = Block(0)
+    g.node("Identity", make(g, *how), name="y")
+    return finish(g, "block", {"y": None}, x=given(*shape))
+
+
 def cases():
     """Name, function that makes model and inputs, and runs at a time."""
     for one in CONVS:
         yield one.name(), one.make, 20
+    for name, *of in BLOCKS:
+        yield f"block_{name}", lambda of=of: block(*of), 10
     for op in ("GRU", "LSTM"):
         for width in (128, 256, 512):
             for batch in (1, 8, 64):
