@@ -434,3 +434,44 @@ fn every_type() {
         }
     }
 }
+
+/// A part of a map, and maps side by side, are copied so that windows are read in place.
+#[test]
+fn parts_and_wholes_of_maps() {
+    let conv = "conv(%m, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)";
+    for map in [
+        "slice(%x, [3], [11], [1], axes=[1])",
+        "slice(%x, [0, 1], [8, 8], [1, 1], axes=[1, 3])",
+        "concat(slice(%x, [0], [3], [1], axes=[1]), slice(%x, [7], [12], [1], axes=[1]), axis=1)",
+    ] {
+        let columns = if map.contains("axes=[1, 3]") { 7 } else { 9 };
+        let text = format!(
+            "fn @main(%x: f32[2,12,9,9]) -> (%y: f32[2,16,9,{columns}]) {{
+               %w = const splat 0.125: f32[16,8,3,3]
+               %m = {map}
+               %y = {conv}
+               return %y
+             }}"
+        );
+        let case = check(map, &text, 2, &[1, 2]);
+        assert!(reads_in_place(&case), "{map}");
+    }
+}
+
+/// A map that is made larger is computed once for each of its elements, not for those of the larger one.
+#[test]
+fn maps_that_are_made_larger() {
+    let text = "fn @main(%x: f32[1,4,6,7]) -> (%y: f32[1,4,12,14]) {
+      %rows = const [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]: i64[12]
+      %columns = const [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]: i64[14]
+      %t = tanh(%x)
+      %d = gather(%t, %rows, axis=2)
+      %y = gather(%d, %columns, axis=3)
+      return %y
+    }";
+    let case = check("larger", text, 1, &[1, 2, 5]);
+    let text = case.own_text();
+    let at = text.find("heddle_tanh_f32(").expect("a tanh");
+    let end = at + text[at..].find("\n}\n").expect("its operator's end");
+    assert!(!text[..end].contains("heddle_at("), "{text}");
+}

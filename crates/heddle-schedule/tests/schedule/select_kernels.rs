@@ -6,6 +6,7 @@ use heddle_schedule::select_kernels;
 use heddle_uprogram::UProgram;
 use heddle_uprogram::contract::{Access, Contract};
 use heddle_uprogram::program::{Body, BufferKind, Share};
+use heddle_uprogram::step::Step;
 
 /// Each contraction of a program on a processor and on a GPU, one a line: its rows x columns, tile,
 /// and layout of the second operand.
@@ -313,6 +314,46 @@ fn maps_of_sums_along_lines_stay_as_they_are() {
     let expected = "64 x 576 by 16, contiguous columns, packed by each unit; \
                     16 x 576 by 16, contiguous columns, packed by each unit";
     assert_eq!(selected(&program).join("; "), expected);
+}
+
+/// The first layers of a network: a convolution, and a pool of its map with padding.
+#[test]
+fn pools_go_along_the_elements_of_their_map() {
+    for channels in [16, 64] {
+        let text = format!(
+            "fn @main(%x: f32[1,3,64,64]) -> (%y: f32[1,{channels},16,16]) {{
+               %w = const splat 0.5: f32[{channels},3,7,7]
+               %c = conv(%x, %w, [3, 3, 3, 3], strides=[2,2], dilations=[1,1], input_dilations=[1,1], groups=1)
+               %a = max(%c, 0)
+               %y = window(%a, [1, 1, 0, 0], kind=max, window=[3, 3], strides=[2, 2], dilations=[1, 1])
+               return %y
+             }}"
+        );
+        let program = lowered_for(&text, &Machine::reference_host(2));
+        let running = program.running();
+        let reductions = running
+            .iter()
+            .map(|id| &program.operators[*id])
+            .filter(|op| match &op.body {
+                Body::Fold { .. } => true,
+                Body::Chain(chain) => chain.reduction().is_some(),
+                _ => false,
+            });
+        let mut found = 0;
+        for op in reductions {
+            let along = op.axes.last().expect("an axis").0;
+            let exprs = match &op.body {
+                Body::Chain(chain) => chain.reduction().expect("one").exprs().to_vec(),
+                body => body.exprs().to_vec(),
+            };
+            for (buffer, offset) in program.pool.loads(exprs) {
+                let step = Step::of(&program, offset, along);
+                assert_eq!(step, Some(Step::by(1)), "{channels} channels, {buffer:?}");
+                found += 1;
+            }
+        }
+        assert_eq!(found, 1);
+    }
 }
 
 #[test]
