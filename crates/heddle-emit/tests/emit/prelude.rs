@@ -85,6 +85,11 @@ fn all_names_ask_for_the_whole_prelude() {
             write!(names, "heddle_{family}_{} ", dtype.name()).unwrap();
         }
     }
+    for float in ["float", "double"] {
+        for bytes in [16, 32, 64] {
+            write!(names, "heddle_{float}_{bytes} ").unwrap();
+        }
+    }
     for dialect in [C, CUDA] {
         let all = dialect.prelude_of(&format!("{}{names}", dialect.routines));
         let whole = dialect.prelude();
