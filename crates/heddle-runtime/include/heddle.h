@@ -105,7 +105,7 @@ typedef struct heddle_unit {
   uint32_t sleepers; /* Workers asleep on it. */
   uint32_t pad[13]; /* Ends the line. */
   uint64_t round; /* Barriers that this unit has passed in this dispatch; nobody else looks at it. */
-  uint64_t passed; /* Points passed in this dispatch at which the team may change. */
+  uint64_t passed; /* Points passed in this dispatch at which the team may change. A block of a GPU sets it as it ends: it stores to no other one's memory any more. */
   uint64_t taken; /* Pieces of its share that were taken, and the phase in the high half. */
   uint64_t looked; /* Time at which a block looked at `cancel`. */
   uint64_t awaited; /* Number of the barrier, epoch or meeting that the block waited for as the run ended. */
