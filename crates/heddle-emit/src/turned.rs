@@ -1,10 +1,10 @@
 //! Writes epilogues of products whose results lie next to each other along rows: the sums of a block are transposed, so that they and the
 //! results are read and written in vectors.
 
-use heddle_uprogram::ExprId;
 use heddle_uprogram::contract::{Contract, panel_width};
 use heddle_uprogram::program::Local;
 use heddle_uprogram::step::{Step, offsets};
+use heddle_uprogram::{Expr, ExprId};
 
 use crate::operator::Writer;
 use crate::scalar::name;
@@ -82,7 +82,12 @@ impl Writer<'_> {
                 .line(format!("const int64_t {} = start + c;", name(c.columns)));
             // Along rows offsets take steps from those of the first one.
             s.hoist(self.text, &roots, &[rows, c.sum], &self.op.body);
-            for &(offset, step) in offsets.iter().filter(|(_, step)| *step != 0) {
+            let is_row = |offset: ExprId| self.program.pool[offset] == Expr::Local(rows);
+            let has_row = offsets.iter().any(|(offset, _)| is_row(*offset));
+            let moving = offsets
+                .iter()
+                .filter(|(offset, step)| *step != 0 && !is_row(*offset));
+            for &(offset, step) in moving {
                 let first = s.bind(self.text, offset);
                 s.know(
                     offset,
@@ -92,8 +97,18 @@ impl Writer<'_> {
                     },
                 );
             }
+            let row = name(rows);
+            if has_row {
+                self.text
+                    .line(format!("const int64_t {row}_first = {row};"));
+            }
             self.text
                 .line(format!("for (int64_t i = 0; i < {count}; i++) {{"));
+            // An offset that is the row itself.
+            if has_row {
+                self.text
+                    .line(format!("const int64_t {row} = {row}_first + i;"));
+            }
             self.text.line(format!(
                 "const {ty} {} = turned[c * {far} + i];",
                 name(c.sum)

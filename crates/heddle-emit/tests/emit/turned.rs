@@ -102,6 +102,23 @@ fn results_of_convolutions() {
     }
 }
 
+/// Fewer columns than half a panel are rows: a row is then the place of an element of a bias, by itself and behind others.
+#[test]
+fn rows_that_are_places() {
+    for (rows, columns) in [(15, 6), (40, 5), (97, 7)] {
+        let text = format!(
+            "fn @main(%a: f32[{rows},4], %w: f32[4,{columns}], %b: f32[{columns}], %all: f32[{}]) -> (%y: f32[{rows},{columns}]) {{
+  %rest = slice(%all, [{columns}], [{}], [1], axes=[0])
+  %y = add(dot(%a, %w), add(%b, %rest))
+  return %y
+}}",
+            2 * columns,
+            2 * columns
+        );
+        check(&text, "heddle_turned_4(rows", true);
+    }
+}
+
 /// A product of channels by places whose result a convolution reads with its channels innermost.
 #[test]
 fn results_of_products() {
