@@ -16,6 +16,7 @@ mod fold_tiles;
 mod functions;
 mod host;
 mod leaving;
+mod limits;
 mod map;
 mod nest;
 mod operator;

@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use heddle_uprogram::program::{Local, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
+use crate::limits::Limit;
 use crate::nest::Level;
 use crate::operator::Writer;
-use crate::ranges::{Limit, Ranges, turns};
+use crate::ranges::{Ranges, turns};
 use crate::scalar::{Scalars, Site, name};
 
 /// The most loop bodies of an operator whose text grows by them, and of any.

@@ -2,24 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, CompareOp, UnaryOp};
 use heddle_uprogram::program::{Local, LocalKind, UProgram};
 use heddle_uprogram::{Expr, ExprId};
 
+use crate::limits::{DEPTH, Limit, Sum, mirrored};
 use crate::nest::Level;
-use crate::scalar::name;
 
 /// The most values of a quotient for which an axis is cut where it changes.
 const MOST_QUOTIENTS: i64 = 4;
 
 /// The most places of an axis that are ranges of their own since conditions on an axis further in depend on them, as those of phases do.
 const MOST_PHASES: i64 = 4;
-
-/// Limit on the depth to which sums and conditions are read, since a shared part is read once for each place where it stands.
-const DEPTH: usize = 12;
 
 /// Facts about variables in a block of code.
 #[derive(Clone, Debug, Default)]
@@ -36,11 +32,11 @@ pub struct Ranges {
     pub cuts: bool,
     /// The axis of the innermost loop: quotients that are the same in it need no cuts.
     pub innermost: Option<Local>,
-    /// What follows of expressions, as far as somebody asked.
+    /// Facts that follow, of the expressions that somebody asked for.
     facts: Facts,
 }
 
-/// What is known of expressions. Copies of ranges, which are made to change them, begin without.
+/// Facts of expressions. Copies of ranges begin without, since they are made to be changed.
 #[derive(Debug, Default)]
 struct Facts(RefCell<HashMap<ExprId, Fact>>);
 
@@ -81,7 +77,7 @@ impl Ranges {
             // A loop without iterations has no values; its body needs some.
             let (last, size) = of[of.len() - 1];
             self.values.insert(last, [0, all.max(1)]);
-            let sum = Sum::of(program, size, DEPTH).filter(|sum| !sum.terms.is_empty());
+            let sum = Sum::of(program, size).filter(|sum| !sum.terms.is_empty());
             if let Some(size) = sum.filter(|_| of.len() == 1) {
                 self.sides.push((last, size.limit(), true));
             }
@@ -103,7 +99,7 @@ impl Ranges {
         }
     }
 
-    /// What is known of an expression. Each one is looked at once, however often it is a part of others.
+    /// The fact of an expression. Facts are kept, since a shared part stands in exponentially many places of a chain of choices.
     fn fact(&self, program: &UProgram, id: ExprId) -> Fact {
         let mut facts = self.facts.0.borrow_mut();
         let mut open = vec![id];
@@ -124,7 +120,7 @@ impl Ranges {
         facts[&id]
     }
 
-    /// What is known of an expression, by what is known of its operands.
+    /// The fact of an expression, by those of its operands.
     fn fact_by(&self, program: &UProgram, id: ExprId, of: &dyn Fn(ExprId) -> Fact) -> Fact {
         if self.holding.contains(&id) {
             return Fact::Truth(true);
@@ -200,7 +196,7 @@ impl Ranges {
     pub fn is_inside(&self, program: &UProgram, index: ExprId, size: ExprId) -> bool {
         let bounds = |id| self.bounds(program, id);
         let is_below = |[low, high]: [i64; 2], [least, _]: [i64; 2]| low >= 0 && high < least;
-        let sum = |id| Sum::of(program, id, DEPTH);
+        let sum = |id| Sum::of(program, id);
         let is_before = |index: &Sum, size: Sum| {
             let left = index.times(-1).and_then(|index| size.plus(&index));
             left.is_some_and(|left| left.terms.is_empty() && left.constant > 0)
@@ -248,11 +244,11 @@ impl Ranges {
     }
 }
 
-/// What is known of an expression in ranges.
+/// Knowledge of an expression's value that ranges give.
 #[derive(Clone, Copy, Debug)]
 enum Fact {
     Nothing,
-    /// Of a condition.
+    /// A condition's value.
     Truth(bool),
     /// The least and the largest value of an integer.
     Bounds([i64; 2]),
@@ -400,150 +396,6 @@ impl Linear {
     }
 }
 
-/// A sum of variables with factors, and of a number.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Sum {
-    terms: Vec<(Local, i64)>,
-    constant: i64,
-}
-
-impl Sum {
-    fn of(program: &UProgram, id: ExprId, depth: usize) -> Option<Self> {
-        let depth = depth.checked_sub(1)?;
-        match program.pool[id] {
-            Expr::Num(DType::I64, bits) => Some(Self {
-                terms: vec![],
-                constant: bits as i64,
-            }),
-            Expr::Local(local) => Some(Self {
-                terms: vec![(local, 1)],
-                constant: 0,
-            }),
-            Expr::Binary(op, DType::I64, a, b) => {
-                let a = Self::of(program, a, depth)?;
-                let b = Self::of(program, b, depth)?;
-                match op {
-                    BinaryOp::Add => a.plus(&b),
-                    BinaryOp::Sub => a.plus(&b.times(-1)?),
-                    BinaryOp::Mul if b.terms.is_empty() => a.times(b.constant),
-                    BinaryOp::Mul if a.terms.is_empty() => b.times(a.constant),
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    fn plus(&self, other: &Self) -> Option<Self> {
-        let mut terms = self.terms.clone();
-        for &(local, factor) in &other.terms {
-            match terms.iter_mut().find(|term| term.0 == local) {
-                Some(term) => term.1 = term.1.checked_add(factor)?,
-                None => terms.push((local, factor)),
-            }
-        }
-        terms.retain(|term| term.1 != 0);
-        terms.sort_unstable();
-        let constant = self.constant.checked_add(other.constant)?;
-        Some(Self { terms, constant })
-    }
-
-    fn times(&self, by: i64) -> Option<Self> {
-        let times = |&(local, factor): &(Local, i64)| Some((local, factor.checked_mul(by)?));
-        let mut terms = self.terms.iter().map(times).collect::<Option<Vec<_>>>()?;
-        terms.retain(|term| term.1 != 0);
-        let constant = self.constant.checked_mul(by)?;
-        Some(Self { terms, constant })
-    }
-
-    /// True if it is certainly not negative. Sizes may be: the padding of a map that is cropped is one.
-    fn is_natural(&self, program: &UProgram) -> bool {
-        let is_axis = |local: Local| program.locals[local].kind == LocalKind::Axis;
-        let mut terms = self.terms.iter();
-        self.constant >= 0 && terms.all(|&(local, factor)| factor > 0 && is_axis(local))
-    }
-
-    /// A sum as a limit.
-    fn limit(self) -> Limit {
-        Limit(self)
-    }
-}
-
-/// A value of an axis at which a condition begins or ceases to hold: a sum of sizes, of axes of loops around it and of a number, or a
-/// variable by itself, whose sums might overflow.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Limit(Sum);
-
-impl Limit {
-    /// The limit of a comparison's values of an axis, and the truth of the comparison below it.
-    fn of(program: &UProgram, cond: ExprId, axis: Local) -> Option<(Self, bool)> {
-        let Expr::Compare(op, DType::I64, a, b) = program.pool[cond] else {
-            return None;
-        };
-        let sum = |id| Sum::of(program, id, DEPTH);
-        let mut difference = sum(a)?.plus(&sum(b)?.times(-1)?)?;
-        let factor = difference.terms.iter().find(|term| term.0 == axis)?.1;
-        let mut op = op;
-        if factor == -1 {
-            (difference, op) = (difference.times(-1)?, mirrored(op));
-        } else if factor != 1 {
-            return None;
-        }
-        difference.terms.retain(|term| term.0 != axis);
-        let mut limit = difference.times(-1)?;
-        let holds_below = match op {
-            CompareOp::Lt => true,
-            CompareOp::Ge => false,
-            CompareOp::Le | CompareOp::Gt => {
-                limit.constant = limit.constant.checked_add(1)?;
-                op == CompareOp::Le
-            }
-            CompareOp::Eq | CompareOp::Ne => return None,
-        };
-        let is_small = |local: Local| program.locals[local].kind != LocalKind::Variable;
-        let is_plain = limit.constant == 0 && matches!(limit.terms[..], [(_, 1)]);
-        let is_sum = limit
-            .terms
-            .iter()
-            .all(|term| is_small(term.0) && term.1.abs() < 1 << 16);
-        (is_plain || is_sum).then_some((limit.limit(), holds_below))
-    }
-
-    /// True if it is certainly not negative.
-    pub fn is_natural(&self, program: &UProgram) -> bool {
-        self.0.is_natural(program)
-    }
-
-    /// Its distance from another one, if that is a number.
-    fn beyond(&self, other: &Self) -> Option<i64> {
-        let same = self.0.terms == other.0.terms;
-        same.then(|| self.0.constant.checked_sub(other.0.constant))?
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let ([(local, 1)], 0) = (&self.0.terms[..], self.0.constant) {
-            return f.write_str(&name(*local));
-        }
-        f.write_str("(")?;
-        for (k, &(local, factor)) in self.0.terms.iter().enumerate() {
-            let between = if k > 0 { " + " } else { "" };
-            match factor {
-                1 => write!(f, "{between}{}", name(local))?,
-                factor => write!(f, "{between}{} * ({factor})", name(local))?,
-            }
-        }
-        let between = if self.0.terms.is_empty() { "" } else { " + " };
-        match self.0.constant {
-            0 if !self.0.terms.is_empty() => {}
-            constant if constant < 0 => write!(f, "{between}({constant})")?,
-            constant => write!(f, "{between}{constant}")?,
-        }
-        f.write_str(")")
-    }
-}
-
 /// The values of a variable from which on an expression is another one: a comparison begins or ceases to hold, a quotient changes.
 pub fn turns(program: &UProgram, id: ExprId, local: Local, ranges: &Ranges) -> Vec<i64> {
     let linear = |id| Linear::of(program, id, local, ranges, DEPTH);
@@ -579,7 +431,7 @@ fn phases(
     local: Local,
     ranges: &Ranges,
 ) -> Option<Vec<i64>> {
-    let sum = |id| Sum::of(program, id, DEPTH);
+    let sum = |id| Sum::of(program, id);
     let Sum { terms, .. } = sum(a)?.plus(&sum(b)?.times(-1)?)?;
     let is_inner = |axis: Local| {
         program.locals[axis].kind == LocalKind::Axis
@@ -623,15 +475,5 @@ fn crossings(op: CompareOp, factor: i64, rest: i64) -> Vec<i64> {
         CompareOp::Le | CompareOp::Gt => vec![above],
         CompareOp::Eq | CompareOp::Ne if exact => vec![first, above],
         CompareOp::Eq | CompareOp::Ne => vec![],
-    }
-}
-
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        op => op,
     }
 }
