@@ -1,6 +1,6 @@
 //! The cost model: estimated times of operators on a machine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use heddle_ir::DType;
 use heddle_ir::op::{BinaryOp, ReduceOp, UnaryOp};
@@ -339,18 +339,11 @@ impl<'a> Costs<'a> {
         let rates = |dtype| arithmetic(self.machine, dtype);
         let mut time = 0.0;
         for root in roots {
-            let mut open = vec![*root];
-            let mut seen = HashSet::new();
-            while let Some(id) = open.pop() {
-                if !seen.insert(id) {
-                    continue;
-                }
-                let e = self.program.pool[id];
+            self.program.pool.walk_some(*root, &mut |id, e, open| {
                 match e {
                     Expr::Load(..) if !with_offsets => {}
                     Expr::Select(_, _, a, b) if !with_offsets && self.is_by_place(id) => {
-                        open.extend([a, b]);
-                        continue;
+                        return open.extend([a, b]);
                     }
                     _ => open.extend(e.operands()),
                 }
@@ -366,7 +359,7 @@ impl<'a> Costs<'a> {
                     | Expr::Select(dtype, ..) => rates(dtype).elementwise_ns,
                     _ => rates(DType::I32).elementwise_ns,
                 };
-            }
+            });
         }
         time
     }

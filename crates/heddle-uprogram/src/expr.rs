@@ -109,6 +109,9 @@ pub struct Pool {
     ids: HashMap<Expr, ExprId>,
 }
 
+/// Expressions that a walk is to meet.
+pub type Open = SmallVec<[ExprId; 16]>;
+
 /// Expressions met by a walk. Most walks meet few, and the scheduler walks very often.
 #[derive(Default)]
 struct Seen {
@@ -309,15 +312,20 @@ impl Pool {
         if self[root].operands().next().is_none() {
             return visit(root, self[root]);
         }
-        let mut seen = Seen::default();
-        let mut open: SmallVec<[ExprId; 16]> = smallvec![root];
-        while let Some(id) = open.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let expr = self[id];
+        self.walk_some(root, &mut |id, expr, open| {
             visit(id, expr);
             open.extend(expr.operands());
+        });
+    }
+
+    /// The same, but of the parts of a subexpression those alone that `visit` adds to the ones it is given.
+    pub fn walk_some(&self, root: ExprId, visit: &mut dyn FnMut(ExprId, Expr, &mut Open)) {
+        let mut seen = Seen::default();
+        let mut open: Open = smallvec![root];
+        while let Some(id) = open.pop() {
+            if seen.insert(id) {
+                visit(id, self[id], &mut open);
+            }
         }
     }
 
