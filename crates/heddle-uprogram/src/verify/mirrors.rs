@@ -1,7 +1,7 @@
 //! Arrays of which each unit of a cluster has a copy.
 
 use super::program::{Checked, Fault};
-use super::{ScheduleError, buffer_name, operator_name};
+use super::{ScheduleError, buffer_name, operator_name, read_by_all};
 use crate::program::{Buffer, Mirror, Operator, Stmt, UProgram};
 
 // ---- form
@@ -40,10 +40,6 @@ pub(super) fn verify_mirrors(program: &UProgram) -> Result<(), ScheduleError> {
         result = std::mem::replace(&mut result, Ok(())).and(Err(error));
     };
     program.for_each_stmt(&mut |stmt| {
-        let mut read = stmt.exprs();
-        for call in stmt.calls() {
-            read.extend(program.calls[*call].lets.iter().map(|(_, value)| *value));
-        }
         if let Stmt::Run(id) = stmt {
             let op = &program.operators[*id];
             for (buffer, _) in program.accesses_of(op) {
@@ -51,10 +47,8 @@ pub(super) fn verify_mirrors(program: &UProgram) -> Result<(), ScheduleError> {
                     outside(operator_name(program, *id), buffer);
                 }
             }
-            // All units read sizes.
-            read.extend(op.axes.iter().map(|axis| axis.1));
         }
-        for (buffer, _) in program.loads_of(&read) {
+        for (buffer, _) in program.loads_of(&read_by_all(program, stmt)) {
             if mirror_of(buffer).is_some_and(|mirror| !mirror.is_of_all()) {
                 outside("a statement of every unit".into(), buffer);
             }

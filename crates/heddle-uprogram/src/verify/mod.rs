@@ -52,7 +52,8 @@ pub use program::{Fault, ProgramError, verify_program};
 
 use heddle_ir::Entity;
 
-use crate::program::{Buffer, OperatorId, UProgram};
+use crate::expr::ExprId;
+use crate::program::{Buffer, OperatorId, Stmt, UProgram};
 
 /// The ways in which a schedule can be unsound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +141,18 @@ pub fn verify_schedule(program: &UProgram, lanes: usize) -> Result<(), ScheduleE
 }
 
 /// An operator's name in messages: its number in the printed schedule, and the model's node.
+/// Expressions that all units read where a statement runs: its own, those that its calls pass, and the sizes of its operator.
+fn read_by_all(program: &UProgram, stmt: &Stmt) -> Vec<ExprId> {
+    let mut read = stmt.exprs();
+    for call in stmt.calls() {
+        read.extend(program.calls[*call].lets.iter().map(|(_, value)| *value));
+    }
+    if let Stmt::Run(id) = stmt {
+        read.extend(program.operators[*id].axes.iter().map(|axis| axis.1));
+    }
+    read
+}
+
 fn operator_name(program: &UProgram, id: OperatorId) -> String {
     format!("op{} ({})", id.index(), program.operators[id].name)
 }

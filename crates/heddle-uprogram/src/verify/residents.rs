@@ -7,7 +7,7 @@ use heddle_ir::DType;
 
 use super::owner::Owner;
 use super::program::{Checked, Fault};
-use super::{ScheduleError, buffer_name, operator_name};
+use super::{ScheduleError, buffer_name, operator_name, read_by_all};
 use crate::program::{
     Buffer, BufferData, BufferKind, Cluster, Operator, ResidentPart, Stmt, Team, UProgram,
     for_each_stmt,
@@ -179,10 +179,6 @@ pub(super) fn verify_residents(program: &UProgram) -> Result<(), ScheduleError> 
         }
     };
     program.for_each_stmt(&mut |stmt| {
-        let mut read = stmt.exprs();
-        for call in stmt.calls() {
-            read.extend(program.calls[*call].lets.iter().map(|(_, value)| *value));
-        }
         if let Stmt::Run(id) = stmt {
             let op = &program.operators[*id];
             for (buffer, offset) in program.accesses_of(op) {
@@ -191,10 +187,8 @@ pub(super) fn verify_residents(program: &UProgram) -> Result<(), ScheduleError> 
                     see(buffer, owner, operator_name(program, *id));
                 }
             }
-            // All units read sizes.
-            read.extend(op.axes.iter().map(|axis| axis.1));
         }
-        for (buffer, _) in program.loads_of(&read) {
+        for (buffer, _) in program.loads_of(&read_by_all(program, stmt)) {
             if is_array(program, buffer) {
                 see(buffer, Owner::Any, "a statement of every unit".into());
             }
