@@ -18,8 +18,8 @@ pub fn machine(clusters: u32, blocks: u32, threads: u32) -> Machine {
     machine.expect("clusters fit")
 }
 
-/// Its launches, with warps of both kinds.
-fn grids(clusters: u32, cluster: u32) -> Vec<Grid> {
+/// Launches of so many clusters, with warps of both kinds and some orders of the lanes.
+pub fn grids(clusters: u32, cluster: u32) -> Vec<Grid> {
     let grid = |(warp, seed)| Grid {
         blocks: clusters * cluster,
         threads: 64,
@@ -27,7 +27,9 @@ fn grids(clusters: u32, cluster: u32) -> Vec<Grid> {
         cluster,
         seed,
     };
-    [(32, 1), (64, 2), (32, 3)].map(grid).to_vec()
+    [(32, 1), (64, 2), (32, 3), (64, 4), (32, 5)]
+        .map(grid)
+        .to_vec()
 }
 
 /// Layers whose teams are clusters.

@@ -1,25 +1,11 @@
 //! Arrays of which each block of a cluster has a copy: what is written to all copies and read from the own one is what the interpreter gives.
 
-use crate::clusters;
+use crate::clusters::{self, grids};
 use crate::harness::{Case, drawn};
 use crate::residents::cell;
 use heddle_ir::{Datum, Tensor};
 use heddle_runtime::{Fault, Grid, Input, RunError};
 use heddle_uprogram::UProgram;
-
-/// Launches of so many clusters, with warps of both kinds and some orders of the lanes.
-fn grids(clusters: u32, cluster: u32) -> Vec<Grid> {
-    let grid = |(warp, seed)| Grid {
-        blocks: clusters * cluster,
-        threads: 64,
-        warp,
-        cluster,
-        seed,
-    };
-    [(32, 1), (64, 2), (32, 3), (64, 4), (32, 5)]
-        .map(grid)
-        .to_vec()
-}
 
 /// A recurrent cell in one cluster.
 pub fn in_one(rows: usize, width: usize, blocks: u32, threads: u32) -> Case {

@@ -221,6 +221,13 @@ fn windows_are_read_where_they_lie() {
     assert!(operators.any(|(_, op)| reads(&op.body)));
 }
 
+/// A convolution with this padding on all sides.
+fn conv(x: &str, w: &str, pad: u8, groups: u8) -> String {
+    format!(
+        "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups={groups})"
+    )
+}
+
 #[test]
 fn maps_between_convolutions_are_laid_out_without_copies() {
     let text = "fn @main(%x: f32[2,8,9,9], %b: f32[16,1,1]) -> (%y: f32[2,16,9,9]) {
@@ -244,11 +251,6 @@ fn maps_between_convolutions_are_laid_out_without_copies() {
 
 #[test]
 fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
-    let conv = |x: &str, w: &str, pad: u8| {
-        format!(
-            "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)"
-        )
-    };
     let text = format!(
         "fn @main(%x: f32[2,8,9,9]) -> (%y: f32[2,16,9,9]) {{
            %w = const splat 0.5: f32[16,8,3,3]
@@ -259,9 +261,9 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
            %y = add({}, %a)
            return %y
          }}",
-        conv("%x", "%w", 1),
-        conv("%a", "%u", 0),
-        conv("%b", "%v", 2)
+        conv("%x", "%w", 1, 1),
+        conv("%a", "%u", 0, 1),
+        conv("%b", "%v", 2, 1)
     );
     // Places are rows; those of 512 channels lie a line of the cache further apart.
     let expected = "batches of 81 x 16 by 16, constant panels; batches of 81 x 512 by 16, constant panels; \
@@ -281,7 +283,7 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
            %y = {}
            return %y
          }}",
-        conv("%x", "%u", 0)
+        conv("%x", "%u", 0, 1)
     );
     let expected = "batches of 512 x 81 by 16, contiguous columns, packed by each unit";
     let gpu = "batches of 512 x 81 by 1, contiguous columns";
@@ -291,11 +293,6 @@ fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
 /// A product would read its places, but then the sums over windows before it would take their elements one by one.
 #[test]
 fn maps_of_sums_along_lines_stay_as_they_are() {
-    let conv = |x: &str, w: &str, pad: u8, groups: u8| {
-        format!(
-            "conv({x}, {w}, [{pad}, {pad}, {pad}, {pad}], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups={groups})"
-        )
-    };
     let text = format!(
         "fn @main(%x: f32[1,16,24,24]) -> (%y: f32[1,16,24,24]) {{
            %u = const splat 0.5: f32[64,16,1,1]
