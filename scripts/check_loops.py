@@ -26,7 +26,7 @@ INSTRUCTIONS = {name + suffix for name in ("fabs", "sqrt", "floor", "ceil", "tru
                 for suffix in ("", "f")} | {"isnan", "isinf"}
 # Macros that call nothing, and what is no expression.
 MACROS = {"HEDDLE_LIKELY", "HEDDLE_UNLIKELY"}
-# Where a vector lies.
+# The place of a vector.
 VECTOR = re.compile(r"\((?:const )?heddle_(?:float|double)_\d+ \*\)")
 OPERATOR = re.compile(r"HEDDLE_OUTLINE void (op\d+)\((.*)\) \{$")
 DEFINED = re.compile(r"HEDDLE_(INLINE|OUTLINE) [^;(]*?\b(heddle_(?:\w|##)+)\(")

@@ -137,8 +137,8 @@ const CORES: [(Cores, f64); 3] = [
 /// Hopper GPU Architecture via Microbenchmarking", arXiv 2402.13499).
 const OF_WARPS: f64 = 0.629;
 
-/// Blocks of clusters of 4 read some 2.65 TB/s from each other's shared memory, 132 multiprocessors together, by the same measurements;
-/// stores are taken to be as fast.
+/// Bytes that a multiprocessor stores to others of its cluster in a nanosecond: a guess, a tenth of the rate of its own shared memory, until
+/// one is measured.
 const CLUSTER_RATE: f64 = 20.0;
 
 /// Barriers of the grid take 1.1 to 2.3 µs by public reports, with three fences; ours has one. That of a cluster takes 0.63.

@@ -292,7 +292,7 @@ fn below(mut low: Vec<(Monomial, Monomial)>, rest: i64, bound: &Monomial) -> boo
     if rest < 0 || low.iter().any(|(factor, _)| factor.constant < 0) {
         return false;
     }
-    // What is always 0 would leave its factor as the bound of the others.
+    // A part that is always 0 would leave its factor as the bound of the others.
     low.retain(|(_, size)| size.as_int() != Some(1));
     // Like digits of a number: an axis whose extent divides the bound leaves its factor as the
     // bound of the others, the most significant one the largest.

@@ -31,7 +31,7 @@ pub(super) enum Gain {
 
 /// Lays out a map `[image, channel, place]` of these channels and places as `[image, place, channel]`, with so many elements from a
 /// place to the next one, if it is the program's own and each access to it can be rewritten, also in the `others`, which may yet take the
-/// place of the operators of these names. Changes nothing and returns false if one cannot: of an operand that a kernel reads by strides, a
+/// place of the operators of these names. Changes nothing and gives `None` if one cannot: of an operand that a kernel reads by strides, a
 /// routine, or an offset whose parts are not known to be a channel and a place; or if operators would touch more elements that lie apart
 /// and no copy is spared, or take longer by more than a copy would.
 ///
