@@ -1,9 +1,13 @@
 """The programs of examples/ray, where Ray is installed."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+
+# Ray Data gives its coordinator five seconds to answer, and gives up after ten times; beside other tests it takes longer to begin.
+os.environ.setdefault("RAY_DATA_AUTOSCALING_COORDINATOR_REQUEST_GET_TIMEOUT_S", "60")
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("malt")
@@ -19,7 +23,7 @@ def cluster():
     folders = [str(EXAMPLES / "ray"), str(EXAMPLES / "python")]
     sys.path[:0] = folders
     # Cores are counted, not measured: the driver and two actors or replicas.
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": ":".join(folders)}})
+    ray.init(num_cpus=4, object_store_memory=2**28, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"PYTHONPATH": ":".join(folders)}})
     yield
     ray.shutdown()
     del sys.path[: len(folders)]
