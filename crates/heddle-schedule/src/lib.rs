@@ -2,8 +2,8 @@
 //!
 //! Layers, each of which imports only from those above it:
 //!
-//! 1. facts: `linear` (offsets as sums of products), `partition` (the unit that touches an
-//!    element), `effects` (memory that calls touch), `trips` (trip counts), `on_chip` (room in the
+//! 1. facts: `linear` (offsets as sums of products), `largest` (bounds of indices), `partition` (the unit that touches an
+//!    element), `reach` (the elements that an access touches at most), `effects` (memory that calls touch), `trips` (trip counts), `on_chip` (room in the
 //!    units' shared memory), `cost` (the cost model);
 //! 2. times of operators: `latency`, `candidates` (kernels to choose from), `memo` (a cache of
 //!    times and partitions); from these `common_partitions` and `independent_parts`;
@@ -34,6 +34,7 @@ mod independent_parts;
 mod join_lanes;
 mod keep_resident;
 mod keep_state;
+mod largest;
 mod latency;
 mod linear;
 mod memo;
@@ -47,6 +48,7 @@ mod place_resizes;
 mod place_syncs;
 mod plan_memory;
 pub mod print;
+mod reach;
 mod read_rows;
 mod replicate;
 mod round_products;

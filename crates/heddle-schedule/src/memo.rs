@@ -1,8 +1,8 @@
 //! Cache of the operators' accesses and times: a trial changes the shares of a few operators and
 //! asks for everything again.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use heddle_ir::Entity;
@@ -11,6 +11,7 @@ use heddle_machine::Machine;
 use crate::cost::{Touched, touched};
 use crate::latency::Latency;
 use crate::partition::{LanePartition, Partition};
+use crate::reach::{Reach, written_often};
 use crate::trips::trips;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, Local, OperatorId, Share, Team, UProgram};
@@ -24,6 +25,8 @@ pub(super) struct Access {
     /// The same among the lanes of a unit.
     pub(super) lanes: Option<Rc<LanePartition>>,
     pub(super) write: bool,
+    /// The elements that it touches at most, of a buffer that several operators write.
+    pub(super) reach: Rc<Reach>,
 }
 
 /// Answers about one program, valid while only shares change.
@@ -32,6 +35,7 @@ pub(super) struct Memo {
     /// Have units lanes that must wait for each other?
     has_lanes: bool,
     accesses: RefCell<ByShare<Rc<[Access]>>>,
+    written_often: OnceCell<BTreeSet<Buffer>>,
     reads: RefCell<HashMap<ExprId, Rc<[Access]>>>,
     times: RefCell<ByShare<f64>>,
     touched: RefCell<ByShare<Rc<Touched>>>,
@@ -104,7 +108,12 @@ impl Memo {
                 true => Partition::among_lanes(program, op, share, offset),
                 false => None,
             };
+            let often = self.written_often.get_or_init(|| written_often(program));
             let access = |buffer, offset, write| Access {
+                reach: match often.contains(&buffer) {
+                    true => Rc::new(Reach::of(program, op, offset)),
+                    false => Rc::default(),
+                },
                 buffer,
                 partition: Partition::of_every(program, buffer)
                     .or_else(|| Partition::under(program, op, share, offset))
@@ -131,6 +140,7 @@ impl Memo {
                     partition: Partition::of_every(program, buffer).map(Rc::new),
                     lanes: None,
                     write: false,
+                    reach: Rc::default(),
                 })
                 .collect()
         });

@@ -5,9 +5,12 @@
 //! Statements of a wave, and those that conflict, keep their order. Only straight-line code between
 //! control flow is reordered. If the cost model or profiler sees no gain, the old order stays.
 
+use std::collections::BTreeSet;
+
 use crate::latency::Latency;
 use crate::memo::Memo;
 use crate::partition::Partition;
+use crate::reach::{Reach, written_often};
 use crate::total::total_with;
 use heddle_uprogram::expr::ExprId;
 use heddle_uprogram::program::{Buffer, Local, Stmt, UProgram};
@@ -44,10 +47,18 @@ fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
     out
 }
 
+/// An access of a statement.
+struct Access {
+    buffer: Buffer,
+    partition: Option<Partition>,
+    write: bool,
+    /// The elements that it touches at most, of a buffer that several operators write.
+    reach: Reach,
+}
+
 /// Memory and variables that a statement accesses.
 struct Touched {
-    /// Buffer, partition, and true for a write.
-    memory: Vec<(Buffer, Option<Partition>, bool)>,
+    memory: Vec<Access>,
     reads: Vec<Local>,
     writes: Option<Local>,
 }
@@ -61,9 +72,10 @@ fn ordered(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
 
 /// The wave of each statement of straight-line code.
 pub(super) fn waves(program: &UProgram, stmts: &[Stmt]) -> Vec<usize> {
+    let often = written_often(program);
     let touched: Vec<_> = stmts
         .iter()
-        .map(|stmt| Touched::by(program, stmt))
+        .map(|stmt| Touched::by(program, &often, stmt))
         .collect();
     let mut waves: Vec<usize> = vec![];
     for (k, own) in touched.iter().enumerate() {
@@ -75,8 +87,26 @@ pub(super) fn waves(program: &UProgram, stmts: &[Stmt]) -> Vec<usize> {
     waves
 }
 
+impl Access {
+    /// A read that every unit makes.
+    fn of_all(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            partition: None,
+            write: false,
+            reach: Reach::default(),
+        }
+    }
+
+    /// True if the order of both matters.
+    fn meets(&self, other: &Self) -> bool {
+        let both = self.buffer == other.buffer && (self.write || other.write);
+        both && !self.reach.is_apart(&other.reach)
+    }
+}
+
 impl Touched {
-    fn by(program: &UProgram, stmt: &Stmt) -> Self {
+    fn by(program: &UProgram, often: &BTreeSet<Buffer>, stmt: &Stmt) -> Self {
         let locals = |exprs: &[ExprId]| {
             let locals = exprs.iter().flat_map(|&e| program.locals_of(e));
             locals.collect::<Vec<_>>()
@@ -85,11 +115,19 @@ impl Touched {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 let mut exprs = op.body.exprs();
-                let partition = |offset| Partition::of(program, op, offset);
+                let access = |buffer, offset, write| Access {
+                    buffer,
+                    partition: Partition::of(program, op, offset),
+                    write,
+                    reach: match often.contains(&buffer) {
+                        true => Reach::of(program, op, offset),
+                        false => Reach::default(),
+                    },
+                };
                 let loads = program.loads_of(&exprs).into_iter();
-                let mut memory: Vec<_> = loads.map(|(b, o)| (b, partition(o), false)).collect();
+                let mut memory: Vec<_> = loads.map(|(b, o)| access(b, o, false)).collect();
                 let store = op.body.store();
-                memory.push((store.buffer, partition(store.offset), true));
+                memory.push(access(store.buffer, store.offset, true));
                 exprs.extend(op.axes.iter().map(|a| a.1).chain(op.grow));
                 Self {
                     memory,
@@ -100,7 +138,7 @@ impl Touched {
             Stmt::Let(local, expr) => {
                 let loads = program.loads_of(&[*expr]).into_iter();
                 Self {
-                    memory: loads.map(|(b, _)| (b, None, false)).collect(),
+                    memory: loads.map(|(buffer, _)| Access::of_all(buffer)).collect(),
                     reads: locals(&[*expr]),
                     writes: Some(*local),
                 }
@@ -121,12 +159,10 @@ impl Touched {
                 .is_some_and(|l| b.reads.contains(&l) || b.writes == Some(l))
         };
         let mut after = (sets(self, earlier) || sets(earlier, self)).then_some(false);
-        for (buffer, partition, write) in &self.memory {
-            for (other, other_partition, other_write) in &earlier.memory {
-                if buffer == other && (*write || *other_write) {
-                    let crosses = partition.is_none() || partition != other_partition;
-                    after = Some(crosses || after == Some(true));
-                }
+        for own in &self.memory {
+            for other in earlier.memory.iter().filter(|other| own.meets(other)) {
+                let crosses = own.partition.is_none() || own.partition != other.partition;
+                after = Some(crosses || after == Some(true));
             }
         }
         after

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::effects::Touched;
 use crate::memo::Access;
 use crate::partition::{LanePartition, Partition};
+use crate::reach::Reach;
 use heddle_uprogram::program::{Buffer, Sync, Team, Units};
 
 /// State of the walk at a place.
@@ -25,6 +26,8 @@ pub(crate) struct Pending {
     partition: Option<Rc<Partition>>,
     among_lanes: Option<Rc<LanePartition>>,
     write: bool,
+    /// The elements that it touches at most.
+    reach: Rc<Reach>,
     /// Single units and teams for which the access happens before what they do next.
     known: BTreeSet<Units>,
     /// True if other lanes of the same unit have not synchronised with it.
@@ -39,7 +42,10 @@ impl State {
             let olds = self.buffers.get(&new.buffer).into_iter().flatten();
             olds.map(move |old| (old, new))
         });
-        for (old, new) in pairs.filter(|(old, new)| old.write || new.write) {
+        let meet = |(old, new): &(&Pending, &Access)| {
+            (old.write || new.write) && !old.reach.is_apart(&new.reach)
+        };
+        for (old, new) in pairs.filter(meet) {
             match units(&new.partition) {
                 Some(units) if old.known.contains(&units) => {}
                 _ if is_known(&old.partition) && old.partition == new.partition => {
@@ -80,12 +86,14 @@ impl State {
             partition,
             lanes: among_lanes,
             write,
+            reach,
         } in accesses
         {
             let pending = Pending {
                 partition: partition.clone(),
                 among_lanes: among_lanes.clone(),
                 write: *write,
+                reach: reach.clone(),
                 known: BTreeSet::new(),
                 lanes,
             };
@@ -150,6 +158,7 @@ impl State {
             partition: None,
             among_lanes: None,
             write,
+            reach: Rc::default(),
             known: BTreeSet::new(),
             lanes: true,
         };
@@ -173,6 +182,7 @@ impl State {
                 Pending {
                     partition,
                     among_lanes: None,
+                    reach: Rc::default(),
                     ..p.clone()
                 },
             );
@@ -247,7 +257,8 @@ fn is_known(partition: &Option<Rc<Partition>>) -> bool {
 /// are visible to.
 fn add(list: &mut Vec<Pending>, new: Pending) {
     let is_alike = |p: &&mut Pending| {
-        p.partition == new.partition && p.among_lanes == new.among_lanes && p.write == new.write
+        (&p.partition, &p.among_lanes, p.write, &p.reach)
+            == (&new.partition, &new.among_lanes, new.write, &new.reach)
     };
     match list.iter_mut().find(is_alike) {
         Some(old) => {

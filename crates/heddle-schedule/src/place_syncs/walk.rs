@@ -164,7 +164,7 @@ impl Walk<'_> {
         let mut between: Vec<Rc<[Access]>> = vec![];
         let crosses = |a: &Access, b: &Access| {
             let same = a.partition.is_some() && a.partition == b.partition;
-            a.buffer == b.buffer && (a.write || b.write) && !same
+            a.buffer == b.buffer && (a.write || b.write) && !same && !a.reach.is_apart(&b.reach)
         };
         for stmt in rest.iter().take(LOOK_AHEAD) {
             let Stmt::Run(id) = stmt else { break };
@@ -202,6 +202,7 @@ fn of_copies(program: &UProgram) -> Vec<Access> {
         },
         lanes: None,
         write: false,
+        reach: Rc::default(),
     });
     copies.collect()
 }

@@ -55,7 +55,6 @@ use heddle_uprogram::program::{
 };
 
 use channels_last::ChannelsLast;
-pub(crate) use lay_out::most;
 use merge_rows::merge_rows;
 use pack::PanelKey;
 use pack_once::PackOnce;

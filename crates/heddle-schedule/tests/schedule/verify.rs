@@ -177,6 +177,67 @@ main { run op0 run op1 }";
     }
 }
 
+/// A unit has rows of the first half of an array's columns, and something of the second half.
+fn halves(second: &str) -> UProgram {
+    let text = format!(
+        "
+local %t: i64 variable
+local %i: i64 axis
+local %j: i64 axis
+buffer b0: f32[4096] input \"x\"
+buffer b1: f32[8192] scratch \"y\"
+buffer b2: f32[64] output \"z\"
+input \"x\" b0 [4096]
+output \"z\" b2 [64]
+operator op0 \"\" [%i < 64, %j < 64] split %i {{ b1[%i * 128 + %j] = b0[%i * 64 + %j] }}
+operator op1 \"\" [%j < 64, %i < 64] split %j {{ b1[{second}] = b0[%i * 64 + %j] }}
+operator op2 \"\" [%i < 64] split %i {{ b2[%i] = b1[%i * 128] }}
+main {{ let %t = 0 run op0 run op1 sync all -> all run op2 }}"
+    );
+    parse(&text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn parts_of_rows_need_no_synchronisation() {
+    let apart = [
+        "%i * 128 + (%j + 64)",
+        "%t * 8192 + %i * 128 + (%j + 64)",
+        "%i * 128 + (127 - %j)",
+        "%i * 128 + (mod(%j + %i, 64) + 64)",
+        "%i * 128 + (div(%j, 2) + 96)",
+        "%i * 128 + (select(and(ge(%j - 3, 0), lt(%j - 3, 60)), %j - 3, 0) + 64)",
+    ];
+    for second in apart {
+        let mut program = halves(second);
+        verify_schedule(&program, 1).unwrap_or_else(|e| panic!("{second}: {e}"));
+        let before = program.body.len();
+        place_syncs(&mut program, &Machine::reference_host(2));
+        verify_schedule(&program, 1).unwrap_or_else(|e| panic!("{second}: {e}"));
+        assert_eq!(program.body.len(), before, "{second}");
+    }
+}
+
+#[test]
+fn parts_that_overlap_are_noticed() {
+    let overlapping = [
+        "%i * 128 + (%j + 63)",
+        // Into the next row.
+        "%i * 128 + (%j + 65)",
+        "%i * 130 + (%j + 64)",
+        "%i * 64 + (%j + 64)",
+        "%i * 128 + (mod(%j + %i, 65) + 63)",
+        "%i * 128 + (select(ge(%j - 3, 0), %j - 3, 0) + 60)",
+        "%i * 128 + (64 - %j)",
+        "%t * 100 + %i * 128 + (%j + 64)",
+    ];
+    for second in overlapping {
+        let mut program = halves(second);
+        assert!(verify_schedule(&program, 1).is_err(), "{second}");
+        place_syncs(&mut program, &Machine::reference_host(2));
+        verify_schedule(&program, 1).unwrap_or_else(|e| panic!("{second}: {e}"));
+    }
+}
+
 #[test]
 fn an_incomplete_split_is_noticed() {
     let mut program = lowered(PROGRAMS[0].1);

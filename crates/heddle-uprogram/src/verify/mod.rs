@@ -9,7 +9,7 @@
 //! 2. For each two conflicting accesses (read after write, write after read, write after write), on
 //!    each path from one to the other, through back edges, swaps, calls and reused frames: either
 //!    both touch each element on the same unit, or synchronisations on the path order the units of
-//!    the first before those of the second.
+//!    the first before those of the second. Accesses conflict unless constants show that they touch different elements.
 //! 3. Within one operator no unit writes an element that another one reads.
 //! 4. No call of a fork writes memory that another one touches, and none has results in variables.
 //!    Accesses before a fork are visible to all units at it, since units are renumbered inside;
@@ -45,6 +45,7 @@ mod owner;
 mod paths;
 mod polynomial;
 mod program;
+mod reach;
 mod residents;
 mod types;
 

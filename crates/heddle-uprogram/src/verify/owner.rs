@@ -252,9 +252,9 @@ pub fn verify_shares(program: &UProgram) -> Result<(), ScheduleError> {
 
 /// An offset as a sum: polynomials times atoms (axes, variables, nonlinear terms), plus a constant
 /// polynomial.
-struct Sum {
-    moving: BTreeMap<ExprId, Polynomial>,
-    still: Polynomial,
+pub(super) struct Sum {
+    pub(super) moving: BTreeMap<ExprId, Polynomial>,
+    pub(super) still: Polynomial,
 }
 
 /// The offset is `inner * split + rest`. If the rest is a sum of multiples of `inner * count` and
@@ -262,7 +262,7 @@ struct Sum {
 /// block.
 fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Option<Owner> {
     let axis = op.axes[split.axis].0;
-    let sum = sum_of(program, op, offset)?;
+    let sum = Sum::of(program, op, offset)?;
     let is_axis = |e: ExprId| program.pool[e] == Expr::Local(axis);
     let inner = sum.moving.iter().find(|m| is_axis(*m.0))?.1.clone();
     let count = Polynomial::of(program, split.period)?;
@@ -307,34 +307,6 @@ fn place(program: &UProgram, op: &Operator, offset: ExprId, split: Split) -> Opt
     })
 }
 
-fn sum_of(program: &UProgram, op: &Operator, expr: ExprId) -> Option<Sum> {
-    if let Some(still) = Polynomial::of(program, expr) {
-        let moving = BTreeMap::new();
-        return Some(Sum { moving, still });
-    }
-    let parts = |a, b| Some((sum_of(program, op, a)?, sum_of(program, op, b)?));
-    match program.pool[expr] {
-        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => {
-            let (a, b) = parts(a, b)?;
-            a.plus(&b, 1)
-        }
-        Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => {
-            let (a, b) = parts(a, b)?;
-            a.plus(&b, -1)
-        }
-        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
-            let (a, b) = parts(a, b)?;
-            match (a.moving.is_empty(), b.moving.is_empty()) {
-                (true, _) => b.times(&a.still),
-                (_, true) => a.times(&b.still),
-                _ => Some(Sum::atom(expr)),
-            }
-        }
-        Expr::Index(i, size) if values_of(program, op, i) == Some(size) => sum_of(program, op, i),
-        _ => Some(Sum::atom(expr)),
-    }
-}
-
 /// The number of values of an axis or checked index, which start at 0.
 fn values_of(program: &UProgram, op: &Operator, atom: ExprId) -> Option<ExprId> {
     match program.pool[atom] {
@@ -373,6 +345,37 @@ fn at_most(program: &UProgram, size: ExprId) -> Option<Polynomial> {
 }
 
 impl Sum {
+    /// An offset as a sum; `None` if a coefficient is too large.
+    pub(super) fn of(program: &UProgram, op: &Operator, expr: ExprId) -> Option<Sum> {
+        if let Some(still) = Polynomial::of(program, expr) {
+            let moving = BTreeMap::new();
+            return Some(Sum { moving, still });
+        }
+        let parts = |a, b| Some((Sum::of(program, op, a)?, Sum::of(program, op, b)?));
+        match program.pool[expr] {
+            Expr::Binary(BinaryOp::Add, DType::I64, a, b) => {
+                let (a, b) = parts(a, b)?;
+                a.plus(&b, 1)
+            }
+            Expr::Binary(BinaryOp::Sub, DType::I64, a, b) => {
+                let (a, b) = parts(a, b)?;
+                a.plus(&b, -1)
+            }
+            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+                let (a, b) = parts(a, b)?;
+                match (a.moving.is_empty(), b.moving.is_empty()) {
+                    (true, _) => b.times(&a.still),
+                    (_, true) => a.times(&b.still),
+                    _ => Some(Sum::atom(expr)),
+                }
+            }
+            Expr::Index(i, size) if values_of(program, op, i) == Some(size) => {
+                Sum::of(program, op, i)
+            }
+            _ => Some(Sum::atom(expr)),
+        }
+    }
+
     fn atom(expr: ExprId) -> Self {
         Self {
             moving: BTreeMap::from([(expr, Polynomial::constant(1))]),

@@ -70,6 +70,19 @@ impl Polynomial {
         }
     }
 
+    /// What is left of it modulo a number above 0, whatever its sizes are; `None` if that depends on them.
+    pub fn remainder(&self, modulus: i64) -> Option<i64> {
+        let mut left = 0;
+        for (sizes, &c) in &self.terms {
+            match sizes.is_empty() {
+                true => left = c.rem_euclid(modulus),
+                false if c % modulus == 0 => {}
+                false => return None,
+            }
+        }
+        Some(left)
+    }
+
     /// This plus `times` the other.
     pub fn plus(&self, other: &Self, times: i64) -> Option<Self> {
         let mut sum = self.clone();

@@ -8,6 +8,7 @@ use crate::expr::ExprId;
 use crate::program::{Buffer, BufferKind, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::{Lane, Owner};
+use crate::verify::reach::Reach;
 use crate::verify::{forks, operator_name};
 
 /// The program as a graph of steps.
@@ -63,6 +64,7 @@ pub(super) struct Access {
     pub(super) owner: Owner,
     pub(super) lane: Lane,
     pub(super) write: bool,
+    pub(super) reach: Reach,
 }
 
 impl Graph {
@@ -105,6 +107,7 @@ impl Graph {
             },
             lane: Lane::Any,
             write: false,
+            reach: Reach::default(),
         });
         let accesses: Vec<_> = copies.collect();
         match accesses.is_empty() {
@@ -132,6 +135,7 @@ impl Graph {
                 },
                 lane: Lane::Any,
                 write: false,
+                reach: Reach::default(),
             });
             reads.collect::<Vec<_>>()
         };
@@ -144,6 +148,7 @@ impl Graph {
                     owner: Owner::of(program, op, buffer, offset),
                     lane: Lane::of(program, op, offset),
                     write,
+                    reach: Reach::of(program, op, offset),
                 };
                 let loads = program.loads_of(&op.body.exprs()).into_iter();
                 let mut accesses: Vec<_> = loads.map(|(b, o)| access(b, o, false)).collect();

@@ -38,7 +38,10 @@ impl Node {
     fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
         for write in self.accesses.iter().filter(|a| a.write) {
             let clash = |read: &&Access| {
-                !read.write && read.buffer == write.buffer && !read.owner.is_same(&write.owner)
+                !read.write
+                    && read.buffer == write.buffer
+                    && !read.owner.is_same(&write.owner)
+                    && !read.reach.misses(&write.reach)
             };
             if self.accesses.iter().any(|read| clash(&read)) {
                 return Err(ScheduleError::Inside {
@@ -87,6 +90,7 @@ impl Graph {
                 trace.place.is(later.buffer)
                     && (later.write || access.write)
                     && !trace.visible
+                    && !trace.misses(access, later)
                     && !trace.orders(access, later)
             };
             if parts || node.accesses.iter().any(|later| meets(&later)) {

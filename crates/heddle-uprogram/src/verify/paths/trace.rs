@@ -108,6 +108,11 @@ impl Graph {
 }
 
 impl Trace {
+    /// True if the later access touches none of the followed one's elements. Memory that is reused begins elsewhere.
+    pub(super) fn misses(&self, access: &Access, later: &Access) -> bool {
+        !self.place.is_reused() && access.reach.misses(&later.reach)
+    }
+
     /// True if the later access is ordered after the followed one on every unit.
     pub(super) fn orders(&self, access: &Access, later: &Access) -> bool {
         match later.owner.units() {
