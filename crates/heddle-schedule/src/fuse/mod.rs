@@ -6,6 +6,7 @@ mod fuse_epilogues;
 mod fuse_rows;
 mod inline_maps;
 mod inline_operands;
+mod place_parts;
 mod regroup_axes;
 pub(crate) mod substitute;
 pub(crate) mod uses;
@@ -14,6 +15,7 @@ pub use fuse_epilogues::fuse_epilogues;
 pub use fuse_rows::fuse_rows;
 pub use inline_maps::inline_maps;
 pub(crate) use inline_operands::{half_operands, inline_operands};
+pub use place_parts::place_parts;
 
 use heddle_uprogram::program::{OperatorId, Stmt, UProgram};
 use uses::Uses;
@@ -21,6 +23,7 @@ use uses::Uses;
 /// Runs all fusions.
 pub fn fuse(program: &mut UProgram) {
     inline_maps(program);
+    place_parts(program);
     fuse_epilogues(program);
     fuse_rows(program);
     program.drop_idle_operators();

@@ -1,10 +1,11 @@
 //! Convolutions as products that read their windows where they lie.
 
 use super::{Kernels, Selection};
+use crate::linear::Monomial;
 use heddle_ir::DType;
 use heddle_uprogram::contract::{Access, Operand, panel_width, strided};
-use heddle_uprogram::expr::Expr;
-use heddle_uprogram::program::{Body, BufferKind, Operator, OperatorId};
+use heddle_uprogram::expr::{Expr, ExprId};
+use heddle_uprogram::program::{Body, Buffer, BufferKind, Operator, OperatorId};
 
 /// The most runs of memory of a tile, a list on the stack.
 const MOST_RUNS: i64 = 1024;
@@ -81,8 +82,11 @@ impl Selection<'_> {
         (c.rows, c.columns, c.tile) = (Some(c.columns), channels, kernels.panel);
         c.windows = Some(Box::new(windows));
         c.a.access = Access::Windows { buffer: map, base };
+        let result = self.channels_of(c.store.buffer, images, windows.places());
+        let result = result.unwrap_or(to * (windows.all / windows.channels));
+        let given = [result, windows.places(), pitch(result, c.dtype)];
         if let Some(last) = self.winograd(id, (op, &c), (map, images), weights) {
-            (self.maps).gives(id, [to, windows.places(), pitch(to, c.dtype)]);
+            self.maps.gives(id, given);
             return Some(last);
         }
         c.b = self.packed(&c, &op.axes, weights)?;
@@ -103,8 +107,7 @@ impl Selection<'_> {
             };
             c.windows = None;
         }
-        let to = to * (windows.all / windows.channels);
-        (self.maps).gives(id, [to, windows.places(), pitch(to, c.dtype)]);
+        self.maps.gives(id, given);
         // Channels of a place are as far apart as the map is large: products pack them faster than a copy is made.
         if windows.taps() == 1 {
             self.maps.unless_copied(id, self.program);
@@ -113,5 +116,13 @@ impl Selection<'_> {
         op.body = Body::Contract(c);
         op.split_columns();
         Some(op)
+    }
+
+    /// The channels of a map of these images and places, of which a convolution may write a part.
+    fn channels_of(&self, map: Buffer, images: Option<ExprId>, places: i64) -> Option<i64> {
+        let one = Monomial::new(1);
+        let images = images.map_or(Some(one), |images| Monomial::of(self.program, images))?;
+        let all = Monomial::of(self.program, self.program.buffers[map].len)?;
+        all.over(&images)?.over(&Monomial::new(places))?.as_int()
     }
 }
