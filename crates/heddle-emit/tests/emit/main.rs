@@ -23,6 +23,7 @@ mod mirrors;
 mod mutants;
 mod peel;
 mod pieces;
+mod placed_parts;
 mod prelude;
 mod quads;
 mod random;
