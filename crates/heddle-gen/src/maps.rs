@@ -291,7 +291,7 @@ impl Maps {
         );
     }
 
-    /// A region that ends with a map of these sizes; what it defines is gone behind it.
+    /// A region that ends with a map of these sizes, which may be the given one or a sum with it; what it defines is gone behind it.
     fn inner(&mut self, map: &Map, depth: usize, end: &str) -> String {
         let (outer, scope) = (std::mem::take(&mut self.text), self.known.len());
         for _ in 0..self.pick(3) {
@@ -300,6 +300,10 @@ impl Maps {
         let mut last = map.clone();
         for _ in 0..self.pick(3) {
             last = self.conv(&last, true);
+        }
+        if self.pick(2) == 0 {
+            let value = format!("add(%{}, %{})", last.name, map.name);
+            last = self.keep(map.sizes, value);
         }
         self.line(format!("{end} %{}", last.name));
         self.known.truncate(scope);

@@ -201,7 +201,7 @@ impl Finder<'_> {
                 }
             }
             if let Stmt::Run(id) = stmt
-                && let Some((to, from, whole)) = self.copy(*id)
+                && let Some((to, from, whole)) = copied(self.program, *id)
             {
                 let here = |also, old, new| {
                     let path = [path.as_slice(), &[(i, 0)]].concat();
@@ -223,38 +223,6 @@ impl Finder<'_> {
             }
         }
         None
-    }
-
-    /// Destination and source, if the operator copies a buffer, and whether it copies all of it.
-    fn copy(&self, id: OperatorId) -> Option<(Buffer, Buffer, bool)> {
-        let op = &self.program.operators[id];
-        let Body::Map { store, value } = &op.body else {
-            return None;
-        };
-        let Expr::Load(from, offset) = self.program.pool[*value] else {
-            return None;
-        };
-        let (a, b) = (
-            &self.program.buffers[store.buffer],
-            &self.program.buffers[from],
-        );
-        let is_segment = |data: &BufferData| matches!(data.kind, BufferKind::Segment);
-        let in_memory = match is_segment(a) {
-            true => is_segment(b),
-            false => matches!(b.kind, BufferKind::Scratch),
-        };
-        let alike = offset == store.offset
-            && from != store.buffer
-            && (a.dtype, a.len, a.procedure) == (b.dtype, b.len, b.procedure)
-            && in_memory;
-        let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
-        let own = self
-            .program
-            .locals_of(offset)
-            .iter()
-            .all(|l| axes.contains(l));
-        let whole = self.covers(id, a.len);
-        (alike && own).then_some((store.buffer, from, whole))
     }
 
     /// True if each operator that writes the source of a copy before it computes the elements that the copy reads, and no others.
@@ -361,40 +329,6 @@ impl Finder<'_> {
         (linear.terms.len() == shape.len()).then_some(shape)
     }
 
-    /// True if the operator has as many points as the buffer has elements.
-    fn covers(&self, id: OperatorId, len: ExprId) -> bool {
-        let op = &self.program.operators[id];
-        let mut sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
-        let mut factors = vec![];
-        self.factors(len, &mut factors);
-        // The length holds the product of its constant factors.
-        let constant = |list: &mut Vec<ExprId>| {
-            let mut product = Some(1i64);
-            list.retain(|e| match self.program.pool.as_int(*e) {
-                Some(n) => {
-                    product = product.and_then(|p| p.checked_mul(n));
-                    false
-                }
-                None => true,
-            });
-            list.sort();
-            product
-        };
-        let (a, b) = (constant(&mut sizes), constant(&mut factors));
-        a.is_some() && a == b && sizes == factors
-    }
-
-    fn factors(&self, expr: ExprId, into: &mut Vec<ExprId>) {
-        use heddle_ir::{DType, op::BinaryOp};
-        match self.program.pool[expr] {
-            Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
-                self.factors(a, into);
-                self.factors(b, into);
-            }
-            _ => into.push(expr),
-        }
-    }
-
     fn touches(&self, block: &[Stmt]) -> Touches {
         let mut touches = Touches::default();
         touches.add(self.program, block);
@@ -439,6 +373,65 @@ impl Finder<'_> {
         // Later statements would see the names swapped.
         let late = self.touches(&block[swap + 1..]);
         (fits && late.of(to) == 0).then_some(swap)
+    }
+}
+
+/// Destination and source, if the operator copies a buffer, and whether it copies all of it.
+pub(super) fn copied(program: &UProgram, id: OperatorId) -> Option<(Buffer, Buffer, bool)> {
+    let op = &program.operators[id];
+    let Body::Map { store, value } = &op.body else {
+        return None;
+    };
+    let Expr::Load(from, offset) = program.pool[*value] else {
+        return None;
+    };
+    let (a, b) = (&program.buffers[store.buffer], &program.buffers[from]);
+    let is_segment = |data: &BufferData| matches!(data.kind, BufferKind::Segment);
+    let in_memory = match is_segment(a) {
+        true => is_segment(b),
+        false => matches!(b.kind, BufferKind::Scratch),
+    };
+    let alike = offset == store.offset
+        && from != store.buffer
+        && (a.dtype, a.len, a.procedure) == (b.dtype, b.len, b.procedure)
+        && in_memory;
+    let axes: Vec<_> = op.axes.iter().map(|a| a.0).collect();
+    let own = program.locals_of(offset).iter().all(|l| axes.contains(l));
+    let whole = covers(program, id, a.len);
+    (alike && own).then_some((store.buffer, from, whole))
+}
+
+/// True if the operator has as many points as the buffer has elements.
+fn covers(program: &UProgram, id: OperatorId, len: ExprId) -> bool {
+    let op = &program.operators[id];
+    let mut sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
+    let mut factors = vec![];
+    factors_of(program, len, &mut factors);
+    // The length holds the product of its constant factors.
+    let constant = |list: &mut Vec<ExprId>| {
+        let mut product = Some(1i64);
+        list.retain(|e| match program.pool.as_int(*e) {
+            Some(n) => {
+                product = product.and_then(|p| p.checked_mul(n));
+                false
+            }
+            None => true,
+        });
+        list.sort();
+        product
+    };
+    let (a, b) = (constant(&mut sizes), constant(&mut factors));
+    a.is_some() && a == b && sizes == factors
+}
+
+fn factors_of(program: &UProgram, expr: ExprId, into: &mut Vec<ExprId>) {
+    use heddle_ir::{DType, op::BinaryOp};
+    match program.pool[expr] {
+        Expr::Binary(BinaryOp::Mul, DType::I64, a, b) => {
+            factors_of(program, a, into);
+            factors_of(program, b, into);
+        }
+        _ => into.push(expr),
     }
 }
 

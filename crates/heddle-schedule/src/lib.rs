@@ -23,6 +23,7 @@ mod choices;
 mod choose_kernels;
 mod choose_levels;
 mod clip_windows;
+mod coalesce_arms;
 mod coalesce_copies;
 mod common_partitions;
 mod cost;
@@ -70,6 +71,7 @@ pub use choices::{Choice, Choices, choices};
 pub use choose_kernels::choose_kernels;
 pub use choose_levels::choose_levels;
 pub use clip_windows::clip_windows;
+pub use coalesce_arms::coalesce_arms;
 pub use coalesce_copies::coalesce_copies;
 pub use cost::time;
 pub use cut_shares::cut_shares;
@@ -137,6 +139,11 @@ pub const PASSES: &[Pass] = &[
         name: "coalesce_copies",
         about: "alias copies with their sources and destinations",
         run: |program, _| coalesce_copies(program),
+    },
+    Pass {
+        name: "coalesce_arms",
+        about: "update in place what another arm of a branch passes on",
+        run: |program, _| coalesce_arms(program),
     },
     Pass {
         name: "align_splits",

@@ -1,5 +1,6 @@
 //! Emitted programs: their text, and their results when compiled. One program, which is linked once.
 
+mod arms;
 mod clipped;
 mod clusters;
 mod compiled;

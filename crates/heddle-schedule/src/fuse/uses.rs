@@ -50,11 +50,6 @@ impl Uses {
         writers.copied().collect()
     }
 
-    /// True if statements refer to a buffer directly.
-    pub fn is_named(&self, buffer: Buffer) -> bool {
-        self.named.contains(&buffer)
-    }
-
     /// This buffer and all that swaps exchange it with, so that they lie alike; `None` if other statements refer to one of them.
     pub fn swapped_with(&self, buffer: Buffer) -> Option<BTreeSet<Buffer>> {
         let (mut all, mut open) = (BTreeSet::from([buffer]), vec![buffer]);
@@ -66,8 +61,8 @@ impl Uses {
                 }
             }
         }
-        all.is_disjoint(&self.passed.iter().copied().collect())
-            .then_some(all)
+        let is_passed = |buffer| self.passed.contains(buffer);
+        (!all.iter().any(is_passed)).then_some(all)
     }
 
     /// Adds the uses of an operator.

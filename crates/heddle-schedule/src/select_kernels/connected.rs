@@ -2,7 +2,7 @@
 //!
 //! A map's channels are an axis of the operators that touch it, which says where the channels of the other arrays are that they touch. All
 //! arrays that are found so from maps of convolutions get their channels innermost if that lowers the price of the operators around them;
-//! then each that is better off as it was stays so.
+//! then each that is better off as it was stays so. Maps that take turns in a loop count as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use heddle_ir::{DType, Tensor};
 
 use super::lay_out::{laid_out, low, parts};
 use super::prices::{points, price, step};
+use super::weights::weights;
 use super::windows::pitch;
 use crate::fuse::uses::{Uses, loads};
 use crate::linear::Monomial;
@@ -101,6 +102,12 @@ struct Search<'p, 'k> {
     /// The operators that touch each of them, and these arrays of each operator.
     users: BTreeMap<Buffer, BTreeSet<OperatorId>>,
     touched: BTreeMap<OperatorId, BTreeSet<Buffer>>,
+    /// Arrays that take turns with others, which lie alike.
+    turns: BTreeMap<Buffer, BTreeSet<Buffer>>,
+    /// The number of times that operators run.
+    weights: BTreeMap<OperatorId, f64>,
+    /// The same for the copies of maps, which are made when these change.
+    changes: BTreeMap<Buffer, f64>,
     /// Arrays that products read.
     of_products: BTreeSet<Buffer>,
     /// Operators with these of their arrays laid out.
@@ -125,7 +132,17 @@ impl<'p, 'k> Search<'p, 'k> {
         let of_products = products
             .flat_map(|op| loads(program, op.body.exprs()))
             .collect();
+        let weights = weights(program);
+        let weight = |id: &OperatorId| weights.get(id).copied().unwrap_or(1.0);
+        let changes = known.waiting.values().map(|of| {
+            let maps = uses.swapped_with(of.map).unwrap_or_default();
+            let writers = maps.iter().flat_map(|map| uses.writers(*map));
+            (of.map, writers.map(|id| weight(&id)).fold(1.0, f64::max))
+        });
         let mut search = Search {
+            changes: changes.collect(),
+            turns: BTreeMap::new(),
+            weights,
             program,
             known,
             of_products,
@@ -150,22 +167,36 @@ impl<'p, 'k> Search<'p, 'k> {
             if refused.contains(&map) || search.sizes.get(&map) == Some(&sizes) {
                 continue;
             }
-            let is_other = search.sizes.contains_key(&map);
-            if is_other || stays(map) || !search.is_own(&uses, map) {
-                search.sizes.remove(&map);
-                refused.insert(map);
+            let all = uses.swapped_with(map).filter(|all| {
+                let len = search.program.buffers[map].len;
+                all.iter().all(|map| {
+                    let is_other = search.sizes.contains_key(map);
+                    let alike = search.program.buffers[*map].len == len;
+                    alike && !is_other && !stays(*map) && search.is_own(*map)
+                })
+            });
+            let Some(all) = all else {
+                for map in uses.swapped_with(map).iter().flatten().chain([&map]) {
+                    search.sizes.remove(map);
+                    refused.insert(*map);
+                }
                 continue;
+            };
+            for map in &all {
+                search.sizes.insert(*map, sizes);
+                let mut users: BTreeSet<_> = uses.readers(*map).into_iter().collect();
+                users.extend(uses.writers(*map));
+                users.retain(|id| !copies.contains(id));
+                let readers = known.waiting.iter().filter(|(_, w)| w.map == *map);
+                users.extend(readers.map(|(id, _)| *id));
+                for id in &users {
+                    open.extend(search.found_by(*id, *map, sizes));
+                }
+                search.users.insert(*map, users);
+                if all.len() > 1 {
+                    search.turns.insert(*map, all.clone());
+                }
             }
-            search.sizes.insert(map, sizes);
-            let mut users: BTreeSet<_> = uses.readers(map).into_iter().collect();
-            users.extend(uses.writers(map));
-            users.retain(|id| !copies.contains(id));
-            let readers = known.waiting.iter().filter(|(_, w)| w.map == map);
-            users.extend(readers.map(|(id, _)| *id));
-            for id in &users {
-                open.extend(search.found_by(*id, map, sizes));
-            }
-            search.users.insert(map, users);
         }
         search.users.retain(|map, _| search.sizes.contains_key(map));
         for (map, users) in &search.users {
@@ -177,9 +208,9 @@ impl<'p, 'k> Search<'p, 'k> {
     }
 
     /// May an array be laid out anew?
-    fn is_own(&self, uses: &Uses, map: Buffer) -> bool {
+    fn is_own(&self, map: Buffer) -> bool {
         let data = &self.program.buffers[map];
-        let kind = match &data.kind {
+        match &data.kind {
             BufferKind::Scratch => data.procedure.is_none(),
             // Products have their own layout of weights.
             BufferKind::Constant(tensor) => {
@@ -188,8 +219,13 @@ impl<'p, 'k> Search<'p, 'k> {
                     && !self.of_products.contains(&map)
             }
             _ => false,
-        };
-        kind && !uses.is_named(map)
+        }
+    }
+
+    /// An array and those that it takes turns with.
+    fn alike(&self, map: Buffer) -> BTreeSet<Buffer> {
+        let turns = self.turns.get(&map).cloned();
+        turns.unwrap_or_else(|| BTreeSet::from([map]))
     }
 
     /// The operator as it reads maps that lie as they are given.
@@ -256,11 +292,10 @@ impl<'p, 'k> Search<'p, 'k> {
         while let Some(first) = left.pop_first() {
             let (mut part, mut open) = (BTreeSet::from([first]), vec![first]);
             while let Some(map) = open.pop() {
-                for id in &self.users[&map] {
-                    let new = self.touched[id].iter().filter(|map| left.contains(map));
-                    let new: Vec<_> = new.copied().collect();
-                    for map in new {
-                        left.remove(&map);
+                let users = self.users[&map].iter();
+                let beside = users.flat_map(|id| self.touched[id].iter().copied());
+                for map in beside.chain(self.alike(map)).collect::<Vec<_>>() {
+                    if left.remove(&map) {
                         part.insert(map);
                         open.push(map);
                     }
@@ -292,9 +327,11 @@ impl<'p, 'k> Search<'p, 'k> {
                 match self.price(*id, &chosen) {
                     Ok(price) => sum += price,
                     Err(map) => {
-                        if !chosen.remove(&map) {
+                        if !chosen.contains(&map) {
                             return None;
                         }
+                        let alike = self.alike(map);
+                        chosen.retain(|map| !alike.contains(map));
                         continue 'again;
                     }
                 }
@@ -307,11 +344,13 @@ impl<'p, 'k> Search<'p, 'k> {
         for _ in 0..ROUNDS {
             let least = after;
             for map in part {
-                let mut other = chosen.clone();
-                if !other.remove(map) {
+                let alike = self.alike(*map);
+                if !chosen.contains(map) || alike.first() != Some(map) {
                     continue;
                 }
-                let users = self.users[map].clone();
+                let mut other = chosen.clone();
+                other.retain(|map| !alike.contains(map));
+                let users = self.touching(&alike);
                 let mut change = 0.0;
                 for id in &users {
                     match (self.price(*id, &other), self.price(*id, &chosen)) {
@@ -374,10 +413,12 @@ impl<'p, 'k> Search<'p, 'k> {
                 op.share = Share::Split(Split::whole(0, outermost.1));
             }
         }
-        let mut own = price(self.program, &op);
+        let weight = self.weights.get(&id).copied().unwrap_or(1.0);
+        let mut own = weight * price(self.program, &op);
         if let Some(of) = copied {
             let elements = points(self.program, &self.program.operators[of.copy].axes);
-            own += COPY * elements / of.readers as f64;
+            let changes = self.changes.get(&of.map).map_or(weight, |n| n.min(weight));
+            own += changes * COPY * elements / of.readers as f64;
         }
         (Ok(op), own)
     }

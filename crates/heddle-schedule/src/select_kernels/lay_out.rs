@@ -6,6 +6,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::prices::price;
+use super::weights::weights;
 use crate::fuse::substitute::Substitution;
 use crate::fuse::uses::Uses;
 use crate::largest::most;
@@ -58,15 +59,24 @@ pub(super) fn lay_channels_last(
     let users = |map: &Buffer| uses.readers(*map).into_iter().chain(uses.writers(*map));
     let ids: BTreeSet<OperatorId> = maps.iter().flat_map(users).collect();
     let (mut changed, mut replaced) = (BTreeMap::new(), BTreeMap::new());
-    let (mut before, mut after) = (0, 0);
-    let mut dearer = 0.0;
-    for id in ids.difference(exempt) {
+    let (mut before, mut after) = (0.0, 0.0);
+    let (mut dearer, mut copies) = (0.0, 0.0f64);
+    let weights = weights(program);
+    for id in &ids {
+        let weight = weights.get(id).copied().unwrap_or(1.0);
+        // A copy is made whenever the map has changed.
+        if maps.iter().any(|map| uses.writers(*map).contains(id)) {
+            copies = copies.max(weight);
+        }
+        if exempt.contains(id) {
+            continue;
+        }
         let op = program.operators[*id].clone();
-        before += apart(program, &op);
-        dearer -= price(program, &op);
+        before += weight * apart(program, &op) as f64;
+        dearer -= weight * price(program, &op);
         let op = all_laid_out(program, op, &maps, sizes)?;
-        after += apart(program, &op);
-        dearer += price(program, &op);
+        after += weight * apart(program, &op) as f64;
+        dearer += weight * price(program, &op);
         changed.insert(*id, op);
         if let Some(other) = others.get(id) {
             let other = all_laid_out(program, other.clone(), &maps, sizes)?;
@@ -80,7 +90,7 @@ pub(super) fn lay_channels_last(
     };
     // With a copy the other operators would stay as they are.
     let copied = program.pool.as_int(program.buffers[map].len);
-    let is_dear = copied.is_some_and(|elements| dearer > elements as f64);
+    let is_dear = copied.is_some_and(|elements| dearer > elements as f64 * copies.max(1.0));
     if !pays || is_dear && gain != Gain::Any {
         return None;
     }

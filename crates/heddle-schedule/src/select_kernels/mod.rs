@@ -35,6 +35,7 @@ mod merge_rows;
 mod pack;
 mod pack_once;
 mod prices;
+mod weights;
 mod windows;
 mod winograd;
 mod winograd_steps;
