@@ -100,7 +100,7 @@ impl Maps {
     fn step(&mut self, depth: usize) {
         let k = self.later();
         let map = self.known[k].clone();
-        match self.pick(13) {
+        match self.pick(14) {
             0 if depth > 0 => self.branch(&map, depth - 1),
             1 if depth > 0 => self.repeat(&map, depth - 1),
             0..=5 => drop(self.conv(&map, false)),
@@ -110,6 +110,7 @@ impl Maps {
             9 => self.pool(&map),
             10 => self.scale(&map),
             11 => self.separable(&map),
+            12 => self.transposed(&map),
             _ => drop(self.conv(&map, true)),
         }
     }
@@ -160,6 +161,42 @@ impl Maps {
                 map.name
             ),
         )
+    }
+
+    /// A transposed convolution, of maps that are small.
+    fn transposed(&mut self, map: &Map) {
+        let [channels, h, w] = map.sizes;
+        let divides = divisors(channels);
+        let groups = match self.pick(3) {
+            0 => divides[self.pick(divides.len())],
+            _ => 1,
+        };
+        let outputs = groups * [1, 3, 8, 16, 17][self.pick(5)].min(1 + 40 / groups);
+        let some = |s: &mut Self, n: usize| [0, 1].map(|_| 1 + s.pick(n));
+        let (kernel, dilations, phases) = (some(self, 4), some(self, 2), some(self, 3));
+        let mut pads = [[0, 0]; 2];
+        let mut sizes = [outputs, h, w];
+        for i in 0..2 {
+            let reach = (kernel[i] - 1) * dilations[i];
+            pads[i] = [0, 1].map(|_| reach - self.pick(reach + 1) + self.pick(2));
+            let padded = (map.sizes[1 + i] - 1) * phases[i] + 1 + pads[i][0] + pads[i][1];
+            if padded <= reach || padded - reach > 24 {
+                return;
+            }
+            sizes[1 + i] = padded - reach;
+        }
+        let shape = [outputs, channels / groups, kernel[0], kernel[1]];
+        let (weight, weights) = (self.fresh(), self.weights(&shape));
+        let ty = shape.map(|n| n.to_string()).join(",");
+        self.line(format!("%{weight} = const {weights}: f32[{ty}]"));
+        let [[top, bottom], [left, right]] = pads;
+        self.keep(
+            sizes,
+            format!(
+                "conv(%{}, %{weight}, [{top}, {left}, {bottom}, {right}], strides=[1,1], dilations={dilations:?}, input_dilations={phases:?}, groups={groups})",
+                map.name
+            ),
+        );
     }
 
     /// A convolution of each channel by itself, then one of all channels of a place.

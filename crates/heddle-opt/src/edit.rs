@@ -73,6 +73,7 @@ edits! {
     TripCount = "number of iterations",
     EndlessTripCount = "trip count without end",
     DotSplit = "contraction of operands side by side",
+    ConvolutionSplit = "transposed convolution by phases",
     DotsStacked = "contractions of one operand",
     BranchesMerged = "computed in both branches",
     LoopInvariant = "loop invariant",

@@ -64,6 +64,6 @@ pub use transform::{
     CostModel, FlatPorts, LevelOptions, OptionalPorts, Pace, SequenceForm, SequenceLayout,
     TextPorts, TransformOptions, Transformation, distribute_loops, drop_zeros, flatten_ports,
     flatten_text_ports, hoist_invariant, level_loops, level_recursion, open_optional_ports,
-    reduce_folds, tabulate_products, transform,
+    reduce_folds, split_transposed, tabulate_products, transform,
 };
 pub use type_failures::type_failures;

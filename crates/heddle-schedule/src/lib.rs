@@ -56,6 +56,7 @@ mod round_products;
 mod select_kernels;
 mod simplify_indices;
 mod spans;
+mod split_axes;
 mod split_depths;
 mod sync_everywhere;
 mod total;
@@ -233,7 +234,7 @@ const FUSE: Pass = Pass {
 const SIMPLIFY_INDICES: Pass = Pass {
     name: "simplify_indices",
     about: "leave out divisions of indices that the ranges of axes decide",
-    run: |program, _| simplify_indices(program),
+    run: |program, latency| simplify_indices(program, latency.machine()),
 };
 
 const READ_ROWS: Pass = Pass {

@@ -3,18 +3,25 @@
 use foldhash::HashMap;
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{Arena, DType};
+use heddle_machine::Machine;
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
-use heddle_uprogram::program::{Local, LocalData, LocalKind, UProgram};
+use heddle_uprogram::program::{Local, LocalData, LocalKind, Operator, UProgram};
 use smallvec::{SmallVec, smallvec};
 
 use crate::fuse::substitute::{Substitution, point_exprs};
+use crate::split_axes::split_axis;
 
 /// Replaces quotients and remainders of indices by constants where the ranges of axes decide them: with `i < 32`, `(k · 32 + i) / 32` is
 /// `k`, `(k · 32 + i) % 32` is `i`, and `(k · 32 + i) / 320` is `k / 10`. Reshapes leave such indices behind, in which loops can neither be
 /// merged nor vectorised.
 ///
+/// A map's axis that is divided by a small number is split into two axes ([`split_axis`]), so that these are left: an axis of places that
+/// are read from several maps in turns. Not so for machines whose lanes share the innermost loop.
+///
 /// It does *not* touch operands of contractions, whose kernels are found by their form.
-pub fn simplify_indices(program: &mut UProgram) {
+pub fn simplify_indices(program: &mut UProgram, machine: &Machine) {
+    // Lanes of a unit take places of the innermost axis, which must not become short.
+    let splits = machine.synced_lanes() == 1;
     for id in program.operators.keys().collect::<Vec<_>>() {
         let mut op = program.operators[id].clone();
         let pool = &program.pool;
@@ -22,18 +29,26 @@ pub fn simplify_indices(program: &mut UProgram) {
         if !point_exprs(&mut op.body).iter_mut().any(is_divided) {
             continue;
         }
-        let axes = op.axes.iter().chain(op.body.axes());
-        let mut indices = Indices {
-            axes: axes.map(|&(axis, size)| (axis, last(pool, size))).collect(),
-            pool: &mut program.pool,
-            locals: &program.locals,
-            known: HashMap::default(),
-            known_ranges: HashMap::default(),
-        };
-        for expr in point_exprs(&mut op.body) {
-            *expr = indices.simplified(*expr);
+        simplify(program, &mut op);
+        while splits && split_axis(program, &mut op) {
+            simplify(program, &mut op);
         }
-        program.operators[id].body = op.body;
+        program.operators[id] = op;
+    }
+}
+
+fn simplify(program: &mut UProgram, op: &mut Operator) {
+    let pool = &program.pool;
+    let axes = op.axes.iter().chain(op.body.axes());
+    let mut indices = Indices {
+        axes: axes.map(|&(axis, size)| (axis, last(pool, size))).collect(),
+        pool: &mut program.pool,
+        locals: &program.locals,
+        known: HashMap::default(),
+        known_ranges: HashMap::default(),
+    };
+    for expr in point_exprs(&mut op.body) {
+        *expr = indices.simplified(*expr);
     }
 }
 
@@ -109,14 +124,15 @@ impl Indices<'_> {
         units.extend(sum.terms.iter().map(|&(factor, _)| gcd(factor, by)));
         units.sort_unstable_by(|a, b| b.cmp(a));
         units.dedup();
-        let (unit, rest) = units
-            .into_iter()
-            .filter(|&unit| unit > 1)
-            .find_map(|unit| {
-                let rest = sum.part(|factor| factor % unit != 0, sum.constant % unit);
-                let fits = self.most(&rest).is_some_and(|most| most < unit);
-                fits.then_some((unit, rest))
-            })?;
+        let mut units = units.into_iter().filter(|&unit| unit > 1);
+        let fitting = units.find_map(|unit| {
+            let rest = sum.part(|factor| factor % unit != 0, sum.constant % unit);
+            let fits = self.most(&rest).is_some_and(|most| most < unit);
+            fits.then_some((unit, rest))
+        });
+        let Some((unit, rest)) = fitting else {
+            return self.apart(op, &sum, by);
+        };
         let mut whole = sum.part(|factor| factor % unit == 0, sum.constant);
         whole.terms.iter_mut().for_each(|term| term.0 /= unit);
         whole.constant /= unit;
@@ -134,6 +150,23 @@ impl Indices<'_> {
                 let high = self.pool.product(high, unit);
                 self.pool.sum(high, rest)
             }
+        })
+    }
+
+    /// The quotient or the remainder of a sum whose parts that the divisor divides are left out of the division.
+    fn apart(&mut self, op: BinaryOp, sum: &Sum, by: i64) -> Option<ExprId> {
+        let rest = sum.part(|factor| factor % by != 0, sum.constant % by);
+        let mut whole = sum.part(|factor| factor % by == 0, sum.constant - rest.constant);
+        if whole.terms.is_empty() {
+            return None;
+        }
+        whole.terms.iter_mut().for_each(|term| term.0 /= by);
+        whole.constant /= by;
+        let (rest, whole) = (self.built(&rest), self.built(&whole));
+        let rest = self.by(op, rest, by);
+        Some(match op {
+            BinaryOp::Div => self.pool.sum(whole, rest),
+            _ => rest,
         })
     }
 

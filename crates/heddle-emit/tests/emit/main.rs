@@ -49,6 +49,7 @@ mod stops;
 mod stores;
 mod swapped_pairs;
 mod teams;
+mod transposed;
 mod turned;
 mod warnings;
 mod weights;

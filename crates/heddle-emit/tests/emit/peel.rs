@@ -154,6 +154,33 @@ fn phases() {
     }
 }
 
+/// Places that are repeated or that several maps give in turns: an axis becomes two.
+#[test]
+fn places_in_turns() {
+    for by in [2, 3, 8, 16] {
+        let (width, all) = (7 * by, 13 * (by + 1));
+        check(
+            &format!(
+                "fn @main(%x: f32[3,5,7]) -> (%y: f32[3,5,{width}]) {{
+                   %b = broadcast(reshape(%x, [3,5,7,1]), [3,5,7,{by}])
+                   return tanh(reshape(%b, [3,5,{width}]))
+                 }}"
+            ),
+            false,
+        );
+        check(
+            &format!(
+                "fn @main(%x: f32[{by},4,13], %z: f32[1,4,13]) -> (%y: f32[4,{all}]) {{
+                   %t = transpose(concat(%x, %z, axis=0), perm=[1,2,0])
+                   return mul(reshape(%t, [4,{all}]), 2.0)
+                 }}"
+            ),
+            // There are loops for up to 16 places.
+            by == 16,
+        );
+    }
+}
+
 /// The epilogue of a product chooses by the column.
 #[test]
 fn columns_of_products() {

@@ -19,7 +19,12 @@ fn every_choice() {
         let text = heddle_gen::maps(seed);
         let name = format!("maps {seed}");
         let case = |choice| {
-            let (module, inputs) = drawn(&name, &text, 1 + (seed % 3) as i64, seed);
+            let (mut module, inputs) = drawn(&name, &text, 1 + (seed % 3) as i64, seed);
+            // Transposed convolutions as they are, or by phases.
+            if seed % 2 == 1 {
+                heddle_opt::split_transposed(&mut module);
+                heddle_opt::optimize(&mut module);
+            }
             Case::laid_out(&name, module, &inputs, choice)
         };
         let [given, last, priced, two, four] = [

@@ -67,7 +67,7 @@ fn emitted(text: &str, machine: &Machine, dialect: &Dialect) -> String {
     heddle_opt::optimize(&mut module);
     let mut program = heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}\n{text}"));
     heddle_schedule::fuse(&mut program);
-    heddle_schedule::simplify_indices(&mut program);
+    heddle_schedule::simplify_indices(&mut program, machine);
     heddle_schedule::select_kernels(&mut program, machine);
     heddle_schedule::schedule(&mut program, machine);
     heddle_uprogram::verify_schedule(&program, machine.synced_lanes()).expect("a sound schedule");

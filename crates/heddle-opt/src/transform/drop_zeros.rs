@@ -245,7 +245,7 @@ fn is_all_zero(tensor: &Tensor) -> bool {
 }
 
 /// Is a value free of infinities and NaNs?
-fn is_finite(func: &Function, value: Value) -> bool {
+pub(super) fn is_finite(func: &Function, value: Value) -> bool {
     let integers = func.ty(value).as_tensor().is_some_and(|t| t.dtype.is_int());
     let constant = func.constant(value).and_then(Tensor::to_f64s);
     integers || constant.is_some_and(|all| all.iter().all(|x| x.is_finite()))

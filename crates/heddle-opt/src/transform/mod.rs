@@ -25,6 +25,7 @@ mod sequence_lengths;
 mod sink_appends;
 mod slice_updates;
 mod split_dots;
+mod split_transposed;
 mod stack_dots;
 mod tabulate_products;
 mod unroll_loops;
@@ -58,6 +59,7 @@ pub use reduce_folds::reduce_folds;
 pub use sink_appends::sink_appends;
 pub use slice_updates::slice_updates;
 pub use split_dots::split_dots;
+pub use split_transposed::split_transposed;
 pub use stack_dots::stack_dots;
 pub use tabulate_products::tabulate_products;
 pub use unroll_loops::unroll_loops;
@@ -126,6 +128,8 @@ transformations! {
         unroll_loops(module);
     SplitDots, split_dots, "multiply matrices side by side one after the other, where they lie",
         split_dots(module);
+    SplitTransposed, split_transposed, "compute transposed convolutions by phases, without the zeros between elements",
+        split_transposed(module);
     StackDots, stack_dots, "multiply one operand with several constant matrices at once",
         stack_dots(module);
     TabulateProducts, tabulate_products, "look up rows of a product of constants instead of multiplying looked-up rows",

@@ -23,5 +23,6 @@ mod random_loops;
 mod random_programs;
 mod random_transformed;
 mod round_weights;
+mod split_transposed;
 mod texts;
 mod unstack_carried;

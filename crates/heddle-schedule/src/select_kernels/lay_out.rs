@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
-use super::prices::price;
+use super::prices::{price, vector_axis};
 use super::weights::weights;
 use crate::fuse::substitute::Substitution;
 use crate::fuse::uses::Uses;
@@ -290,8 +290,9 @@ fn apart(program: &UProgram, op: &Operator) -> usize {
     let (inner, values) = match &op.body {
         Body::Contract(c) => (Some(c.columns), vec![c.finish]),
         body => {
-            let inner = body.axes().last().or(op.axes.last());
-            (inner.map(|axis| axis.0), body.exprs().to_vec())
+            let reduced = body.axes().last().map(|axis| axis.0);
+            let inner = reduced.or_else(|| vector_axis(program, op));
+            (inner, body.exprs().to_vec())
         }
     };
     let Some(inner) = inner else {

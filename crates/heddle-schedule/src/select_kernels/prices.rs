@@ -17,7 +17,18 @@ const NEAR: i64 = 4;
 /// elements apart, and each other one takes one.
 pub(super) fn price(program: &UProgram, op: &Operator) -> f64 {
     match &op.body {
-        Body::Map { store, value } => nest(program, &op.axes, &[], (&[*value], *store)),
+        Body::Map { store, value } => {
+            let own = nest(program, &op.axes, &[], (&[*value], *store));
+            let mut axes = op.axes.clone();
+            match vector_axis(program, op) == axes.last().map(|axis| axis.0) {
+                true => own,
+                false => {
+                    let phases = axes.len() - 2;
+                    axes[phases..].reverse();
+                    own.min(nest(program, &axes, &[], (&[*value], *store)))
+                }
+            }
+        }
         Body::Fold {
             axes, value, store, ..
         } => nest(program, &op.axes, axes, (&[*value], *store)),
@@ -121,6 +132,30 @@ fn nest(
         _ if reduced.is_empty() => 0.0,
         true => points / VECTOR,
         false => points,
+    }
+}
+
+/// The axis along which vectors of a map's elements can be made: the innermost one, or the next if the innermost has a few places that
+/// lie side by side in the result, but not in all of its sources, such as phases that take turns.
+pub(super) fn vector_axis(program: &UProgram, op: &Operator) -> Option<Local> {
+    let innermost = op.axes.last()?;
+    let Body::Map { store, value } = op.body else {
+        return Some(innermost.0);
+    };
+    let [.., next, inner] = op.axes[..] else {
+        return Some(innermost.0);
+    };
+    let Some(places) = program.pool.as_int(inner.1).filter(|n| *n as f64 <= VECTOR) else {
+        return Some(innermost.0);
+    };
+    let is_line = |offset: ExprId| {
+        let steps = [next, inner].map(|axis| step(program, offset, axis.0));
+        matches!(steps, [Some(far), Some(near)] if Some(far) == near.checked_mul(places))
+    };
+    let mut loads = program.pool.loads([value]).into_iter();
+    match is_line(store.offset) && !loads.all(|load| is_line(load.1)) {
+        true => Some(next.0),
+        false => Some(innermost.0),
     }
 }
 

@@ -249,6 +249,39 @@ fn maps_between_convolutions_are_laid_out_without_copies() {
     assert_eq!(running.len(), 3);
 }
 
+/// Results that an output reads in turns, an element of each after the other, keep their channels outermost: its lines are then theirs.
+#[test]
+fn maps_that_take_turns_stay_as_they_are() {
+    let text = format!(
+        "fn @main(%x: f32[1,16,24,24]) -> (%y: f32[1,16,24,48]) {{
+           %w = const splat 0.5: f32[16,16,3,3]
+           %v = const splat 0.25: f32[16,16,3,3]
+           %a = reshape({}, [1,16,24,24,1])
+           %b = reshape({}, [1,16,24,24,1])
+           return reshape(tanh(concat(%a, %b, axis=4)), [1,16,24,48])
+         }}",
+        conv("%x", "%w", 1, 1),
+        conv("%x", "%v", 1, 1),
+    );
+    let machine = Machine::reference_host(2);
+    let module = heddle_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    let mut program = heddle_lower::lower(&module).unwrap_or_else(|e| panic!("{e}"));
+    heddle_schedule::fuse(&mut program);
+    heddle_schedule::simplify_indices(&mut program, &machine);
+    select_kernels(&mut program, &machine);
+    let running = program.running();
+    let last = &program.operators[*running.last().expect("operators")];
+    let Body::Map { value, .. } = last.body else {
+        panic!("no map: {:?}", last.body);
+    };
+    // Along the axis outside of both, neighbours are neighbours in either map.
+    let line = last.axes[last.axes.len() - 2].0;
+    for (_, offset) in program.pool.loads([value]) {
+        let step = Step::of(&program, offset, line);
+        assert_eq!(step.and_then(|step| step.as_int()), Some(1));
+    }
+}
+
 #[test]
 fn one_by_one_convolutions_read_the_places_of_laid_out_maps() {
     let text = format!(

@@ -309,7 +309,7 @@ impl Case {
         let lowered = heddle_lower::lower(&module);
         let mut program = lowered.map_err(|e| e.cause.to_string())?;
         heddle_schedule::fuse(&mut program);
-        heddle_schedule::simplify_indices(&mut program);
+        heddle_schedule::simplify_indices(&mut program, machine);
         if !copies_rows {
             heddle_schedule::read_rows(&mut program, machine);
         }
