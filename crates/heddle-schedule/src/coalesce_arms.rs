@@ -32,12 +32,19 @@ pub fn coalesce_arms(program: &mut UProgram) {
     };
     arms.collect(&nodes);
     arms.block(&nodes, &mut vec![]);
-    let Arms { names, copies, .. } = arms;
+    let Arms {
+        names, mut copies, ..
+    } = arms;
     if copies.is_empty() {
         program.body = body;
         return;
     }
     drop(nodes);
+    // The other arm may copy the array before it changes some elements.
+    let name = |buffer: Buffer| names.get(&buffer).copied().unwrap_or(buffer);
+    let is_idle =
+        |id: &OperatorId| copied(program, *id).is_some_and(|(to, from, _)| name(to) == name(from));
+    copies.extend(program.operators.keys().filter(is_idle));
     remove(&mut body, &copies, &names);
     program.body = body;
     program.rename_buffers(&names);

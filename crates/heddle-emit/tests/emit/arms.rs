@@ -1,7 +1,7 @@
 //! Branches of which one arm passes an array on, in sequence, in each other and in loops: their results are those of the interpreter,
 //! whichever arms are taken.
 
-use crate::harness::{Outcome, check, drawn};
+use crate::harness::{Outcome, check, drawn, run_text};
 
 /// Places of the map, channels and images; sizes that fill no vector among them.
 const MAPS: [([usize; 2], usize, &str); 4] = [
@@ -78,5 +78,45 @@ fn each_arm_gives_the_interpreters_results() {
                 assert!(matches!(outcome, Outcome::Equal), "{name} is compiled");
             }
         }
+    }
+}
+
+/// An arm that changes some elements of what the other one passes on, and an arm whose result depends on whole rows.
+const PARTS: &str = "
+fn @main(%x: f32[n,33], %f: bool[3]) -> (%y: f32[n,33]) {
+  %k0 = const 0: i64[]
+  %ww = const splat 0.1: f32[33,33]
+  %h = dot(%x, %ww)
+  %k1 = const 1: i64[]
+  %f0 = gather(%f, %k0, axis=0)
+  %f1 = gather(%f, %k1, axis=0)
+  %a = if %f0 {
+    %u = const [[5.0, 6.0]]: f32[1,2]
+    %s = update_slice(%h, %u, [0, 7])
+    yield %s
+  } else {
+    yield %h
+  }
+  %b = if %f1 {
+    yield %a
+  } else {
+    %t = tanh(%a)
+    %v = reduce(%t, kind=sum, axes=[1], keep=true)
+    yield add(%t, %v)
+  }
+  %y = mul(%b, 2.0)
+  return %y
+}
+";
+
+#[test]
+fn parts_of_arrays() {
+    for seed in 0..4 {
+        run_text(
+            "parts of arrays in arms",
+            PARTS,
+            1 + seed as usize % 2,
+            seed,
+        );
     }
 }
