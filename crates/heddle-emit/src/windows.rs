@@ -1,6 +1,6 @@
 //! Writes convolutions: loops around the kernels of `prelude/windows.h`.
 
-use heddle_uprogram::contract::{Access, Contract, WindowAxis, Windows, panel_width};
+use heddle_uprogram::contract::{Access, Contract, Extent, WindowAxis, Windows, panel_width};
 use heddle_uprogram::program::{Body, Local};
 use heddle_uprogram::{ExprId, UProgram};
 
@@ -64,27 +64,26 @@ impl Writer<'_> {
         let most = z.taps * y.taps * along;
         let tiles = (LIST_BYTES / (RUN_BYTES * most)).clamp(1, MOST_TILES);
         let figures = axes.map(|a| {
-            format!(
-                "{{{}, {}, {}, {}, {}, {}}}",
-                a.places, a.size, a.taps, a.stride, a.dilation, a.pad
-            )
+            let [places, size, pad] =
+                [a.places, a.size, a.pad].map(|extent| self.window_extent(extent));
+            let [taps, stride, dilation] = [a.taps, a.stride, a.dilation];
+            format!("{{{places}, {size}, {taps}, {stride}, {dilation}, {pad}}}")
         });
+        let storage = match axes.iter().all(|a| a.fixed().is_some()) {
+            true => "static const",
+            false => "const",
+        };
+        let line = self.window_extent(x.places);
         for line in [
             format!(
-                "static const heddle_windows windows = {{{{{}}}, {}, {}}};",
+                "{storage} heddle_windows windows = {{{{{}}}, {}, {}}};",
                 figures.join(", "),
                 windows.channels,
                 windows.pitch
             ),
             format!("const int64_t end = (last + {}) / {width};", width - 1),
-            format!(
-                "const int64_t lines = (last_row - 1) / {0} + 1 - first_row / {0};",
-                x.places
-            ),
-            format!(
-                "const int64_t places = (lines + HEDDLE_ROWS - 1) / HEDDLE_ROWS * {};",
-                x.places
-            ),
+            format!("const int64_t lines = (last_row - 1) / {line} + 1 - first_row / {line};"),
+            format!("const int64_t places = (lines + HEDDLE_ROWS - 1) / HEDDLE_ROWS * {line};"),
             format!("for (int64_t place = 0; place < places; place += {tiles}) {{"),
             format!("const int64_t tiles = places - place < {tiles} ? places - place : {tiles};"),
             format!("heddle_window_tile at[{tiles}];"),
@@ -114,15 +113,23 @@ impl Writer<'_> {
         ] {
             self.text.line(line);
         }
-        match self.turned_offsets(c).filter(|_| x.places >= LEAST_LINE) {
-            Some((rows, offsets)) => self.finish_lines(c, x.places, ty, rows, &offsets),
-            None => self.finish_tiles(c, x.places, ty),
+        let is_long = x.places.as_int().is_none_or(|places| places >= LEAST_LINE);
+        match self.turned_offsets(c).filter(|_| is_long) {
+            Some((rows, offsets)) => self.finish_lines(c, &line, ty, rows, &offsets),
+            None => self.finish_tiles(c, &line, ty),
         }
         (0..2).for_each(|_| self.text.line("}"));
     }
 
+    fn window_extent(&mut self, extent: Extent) -> String {
+        match extent {
+            Extent::Static(n) => n.to_string(),
+            Extent::Dynamic(size) => self.size(size),
+        }
+    }
+
     /// The epilogue of a block's tiles, whose results of a place lie next to each other.
-    fn finish_tiles(&mut self, c: &Contract, places: i64, ty: &str) {
+    fn finish_tiles(&mut self, c: &Contract, places: &str, ty: &str) {
         let width = panel_width(c.dtype);
         self.text.line("for (int64_t t = 0; t < tiles; t++) {");
         self.text.line("for (int64_t r = 0; r < at[t].rows; r++) {");
@@ -142,7 +149,7 @@ impl Writer<'_> {
     fn finish_lines(
         &mut self,
         c: &Contract,
-        places: i64,
+        places: &str,
         ty: &str,
         rows: Local,
         offsets: &[(ExprId, i64)],

@@ -7,7 +7,7 @@ use super::contract::{Parts, is_contracted};
 use super::ops::window_at;
 use super::{Cause, Lowerer, Result, framed};
 use crate::value::{Val, View, clamped, linear, split, within};
-use heddle_uprogram::contract::{self, WindowAxis, strided};
+use heddle_uprogram::contract::{self, Extent, WindowAxis, strided};
 use heddle_uprogram::expr::{Expr, ExprId, Pool};
 use heddle_uprogram::program::{Buffer, Store};
 
@@ -153,9 +153,9 @@ impl Lowerer<'_> {
         }))
     }
 
-    /// The windows of a convolution of static sizes over an array in memory.
+    /// The windows of a convolution over an array in memory. Sizes of the map may be dynamic.
     fn known_windows(
-        &self,
+        &mut self,
         x: &Val,
         w: &Val,
         windows: &Windows,
@@ -165,31 +165,40 @@ impl Lowerer<'_> {
         let Val::Stored { buffer, .. } = x else {
             return None;
         };
-        let known = |size: ExprId| self.program.pool.as_int(size);
+        let is_pointwise = self.is_pointwise(w, windows);
+        let pool = &mut self.program.pool;
+        let known = |size: ExprId| pool.as_int(size);
         let axis = |i: usize| {
             Some(WindowAxis {
-                places: known(shape[2 + i])?,
-                size: known(x.shape()[2 + i])?,
+                places: Extent::of(pool, shape[2 + i]),
+                size: Extent::of(pool, x.shape()[2 + i]),
                 taps: known(w.shape()[2 + i])?,
                 stride: windows.strides[i] as i64,
                 dilation: windows.dilations[i] as i64,
-                pad: known(windows.pads[i])?,
+                pad: Extent::of(pool, windows.pads[i]),
             })
         };
-        let mut axes = (0..shape.len() - 2).map(axis).collect::<Option<Vec<_>>>()?;
-        if self.is_pointwise(w, windows) {
-            let places = axes.iter().try_fold(1i64, |n, a| n.checked_mul(a.places))?;
-            let size = places;
-            axes = vec![WindowAxis {
-                places,
-                size,
-                dilation: 1,
-                ..axes[0]
-            }];
-        }
+        let axes = (0..shape.len() - 2).map(axis).collect::<Option<Vec<_>>>()?;
         let channels = [known(w.shape()[1])?, known(x.shape()[1])?];
+        let axes = match is_pointwise {
+            true => {
+                let places = pool.product_of(&shape[2..]);
+                let places = Extent::of(pool, places);
+                vec![WindowAxis {
+                    places,
+                    size: places,
+                    dilation: 1,
+                    ..axes[0]
+                }]
+            }
+            false => axes,
+        };
         let found = contract::Windows::new(channels, outer, &axes)?;
-        Some((*buffer, found))
+        // Memory may change between two operators.
+        let mut dynamic = found.dynamic();
+        dynamic
+            .all(|size| !self.program.loads(size))
+            .then_some((*buffer, found))
     }
 
     /// True if windows take each element of the map twice or more: a part of another array is then copied, so that they are read where they lie.

@@ -9,7 +9,7 @@ use super::align_splits;
 use super::candidates::{are_alike, shares};
 use super::cost::time;
 use super::trips::visit_all;
-use heddle_uprogram::contract::Access;
+use heddle_uprogram::contract::{Access, Extent};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, Local, Operator, OperatorId, Share, Split, Stmt, UProgram,
@@ -152,7 +152,16 @@ impl Key<'_> {
         match body {
             Body::Contract(c) => {
                 if let Some(w) = &c.windows {
-                    let _ = write!(self.out, "{} of {} {:?}", w.channels, w.all, w.axes());
+                    let _ = write!(self.out, "{} of {}", w.channels, w.all);
+                    for a in w.axes() {
+                        let _ = write!(self.out, "{} {} {}", a.taps, a.stride, a.dilation);
+                        for extent in [a.places, a.size, a.pad] {
+                            match extent {
+                                Extent::Static(n) => drop(write!(self.out, " {n}")),
+                                Extent::Dynamic(size) => self.expr(size),
+                            }
+                        }
+                    }
                 }
                 for access in [c.a.access, c.b.access] {
                     let _ = write!(self.out, "{:?}", std::mem::discriminant(&access));

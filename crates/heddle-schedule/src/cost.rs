@@ -495,6 +495,8 @@ fn size_if(program: &UProgram, size: ExprId, unknown: f64) -> f64 {
                 BinaryOp::Div => a / b.max(1.0),
                 BinaryOp::Max => a.max(b),
                 BinaryOp::Min => a.min(b),
+                // A typical remainder.
+                BinaryOp::Mod => a.min((b - 1.0).max(0.0) / 2.0),
                 _ => a,
             }
         }

@@ -13,7 +13,7 @@ use heddle_ir::DType;
 
 pub use panels::{Filters, NARROW, Panels, Scheme, TAPS, panel_width, places_of_row};
 pub use strided::{rows, stride, strided};
-pub use windows::{WindowAxis, Windows};
+pub use windows::{Extent, WindowAxis, Windows};
 
 use crate::expr::{ExprId, Pool, Store};
 use crate::ids::{Buffer, Local};
@@ -214,11 +214,11 @@ impl Contract {
         }
     }
 
-    /// Places of a row of the map, if the first operand is windows of one.
+    /// Places of a row of the map, if the first operand is windows of one and the number is static.
     fn lines(&self) -> Option<i64> {
         let is_map = matches!(self.a.access, Access::Windows { .. });
         let windows = self.windows.as_ref().filter(|_| is_map)?;
-        windows.lined().map(|axes| axes[2].places)
+        windows.lined().and_then(|axes| axes[2].places.as_int())
     }
 
     /// Pieces of a share of this axis are multiples of this, so that they read no operand more

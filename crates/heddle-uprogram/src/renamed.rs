@@ -91,6 +91,7 @@ impl Body {
                 if let Some(windows) = &mut c.windows {
                     change(&mut windows.image);
                     change(&mut windows.first);
+                    windows.change_dynamic(change);
                 }
                 change(&mut c.finish);
                 change(&mut c.store.offset);

@@ -8,6 +8,7 @@ mod constants;
 mod contract;
 mod convolutions;
 mod distributed;
+mod dynamic_maps;
 mod extremes;
 mod fold_tiles;
 mod framed;

@@ -6,6 +6,7 @@ use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
 use super::substitute::Substitution;
+use crate::linear::Monomial;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Local, Operator, Store, UProgram};
 use heddle_uprogram::step::Step;
@@ -44,14 +45,14 @@ fn groups(program: &UProgram, from: &Axes, to: &Axes) -> Option<Vec<(Range<usize
         let (first, second) = (i, j);
         (i, j) = (i + 1, j + 1);
         if from[first].1 != to[second].1 {
-            let size = |axis: &(Local, ExprId)| program.pool.as_int(axis.1);
+            let size = |axis: &(Local, ExprId)| Monomial::of(program, axis.1);
             let (mut one, mut other) = (size(&from[first])?, size(&to[second])?);
             while one != other {
-                if one < other {
-                    one = one.checked_mul(size(from.get(i)?)?)?;
+                if is_part(&one, &other)? {
+                    one = one.times(&size(from.get(i)?)?)?;
                     i += 1;
                 } else {
-                    other = other.checked_mul(size(to.get(j)?)?)?;
+                    other = other.times(&size(to.get(j)?)?)?;
                     j += 1;
                 }
             }
@@ -59,6 +60,15 @@ fn groups(program: &UProgram, from: &Axes, to: &Axes) -> Option<Vec<(Range<usize
         groups.push((first..i, second..j));
     }
     (i == from.len() && j == to.len()).then_some(groups)
+}
+
+/// True if the first of two sizes is the smaller one, or a factor of the second. `None` if neither is.
+fn is_part(one: &Monomial, other: &Monomial) -> Option<bool> {
+    match one.as_int().zip(other.as_int()) {
+        Some((one, other)) => Some(one < other),
+        None if other.over(one).is_some() => Some(true),
+        None => one.over(other).map(|_| false),
+    }
 }
 
 /// The replacement of the axes of a group.

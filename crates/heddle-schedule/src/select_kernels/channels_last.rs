@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::Layouts;
 use super::connected::{Known, Laid, Waiting, lay_connected, transposed};
 use super::lay_out::{Gain, lay_channels_last, set_rows, with_pitch};
+use super::offsets::MapSizes;
 use crate::effects::{Effects, touched_by};
-use heddle_uprogram::contract::Windows;
+use heddle_uprogram::contract::{Extent, Windows};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Local, LocalKind, Operator, OperatorId, Stmt, Store,
     UProgram, for_each_stmt,
 };
 
-/// A map: its buffer, the number of its images unless it is one, its channels and places, and the elements from a place to the next
-/// one where the channels are innermost.
-type Map = (Buffer, Option<ExprId>, [i64; 3]);
+/// A map: its buffer, the number of its images unless it is one, and its sizes.
+type Map = (Buffer, Option<ExprId>, MapSizes);
 
 /// Copies of maps with their channels innermost.
 pub(super) struct ChannelsLast {
@@ -28,7 +28,7 @@ pub(super) struct ChannelsLast {
     /// Operators for which no copy is made, as they were before.
     logical: BTreeMap<OperatorId, Operator>,
     /// The channels, places and pitch of the results of operators whose columns are channels.
-    results: Vec<(OperatorId, [i64; 3])>,
+    results: Vec<(OperatorId, MapSizes)>,
 }
 
 impl ChannelsLast {
@@ -52,7 +52,7 @@ impl ChannelsLast {
     }
 
     /// Names the channels, places and pitch of the result of an operator whose columns are channels.
-    pub(super) fn gives(&mut self, writer: OperatorId, result: [i64; 3]) {
+    pub(super) fn gives(&mut self, writer: OperatorId, result: MapSizes) {
         self.results.push((writer, result));
     }
 
@@ -74,7 +74,12 @@ impl ChannelsLast {
         (map, images): (Buffer, Option<ExprId>),
         windows: &Windows,
     ) -> (Buffer, OperatorId) {
-        let sizes = [windows.all, windows.sizes(), windows.pitch];
+        let places = windows.sizes(&mut program.pool);
+        let sizes = MapSizes {
+            channels: windows.all,
+            places: Extent::of(&program.pool, places),
+            pitch: windows.pitch,
+        };
         let copies = self.copies.entry((map, images, sizes));
         *copies.or_insert_with(|| copy(program, (map, images, sizes)))
     }
@@ -167,7 +172,7 @@ impl ChannelsLast {
                     continue;
                 }
                 if one {
-                    maps.insert(map, sizes);
+                    maps.extend(sizes.fixed().map(|sizes| (map, sizes)));
                 } else {
                     // Some read one copy, some another one, or the map as it is.
                     decided.insert(map);
@@ -183,8 +188,12 @@ impl ChannelsLast {
             }
         }
         for (id, sizes) in &self.results {
-            maps.insert(program.operators[*id].body.store().buffer, *sizes);
+            let map = program.operators[*id].body.store().buffer;
+            maps.extend(sizes.fixed().map(|sizes| (map, sizes)));
         }
+        let laid = laid.into_iter();
+        let laid = laid.filter_map(|(map, sizes)| Some((map, sizes.fixed()?)));
+        let laid: BTreeMap<_, _> = laid.collect();
         let connected = lay_connected(
             program,
             &Known {
@@ -238,7 +247,7 @@ impl ChannelsLast {
                     let tensor = transposed(tensor, *sizes);
                     (program.pool.int(sizes[1] * sizes[2]), Some(tensor))
                 }
-                _ => (with_pitch(program, data.len, *sizes), None),
+                _ => (with_pitch(program, data.len, MapSizes::of(*sizes)), None),
             };
             let data = &mut program.buffers[*map];
             data.len = len;
@@ -310,10 +319,10 @@ impl ChannelsLast {
 
 /// A buffer for a copy of a map, and the operator that makes it.
 fn copy(program: &mut UProgram, (map, images, sizes): Map) -> (Buffer, OperatorId) {
-    let [channels, places, pitch] = sizes;
     let [image, place, channel] = ["image", "place", "channel"].map(|name| program.new_axis(name));
     let pool = &mut program.pool;
-    let [all, places, far] = [channels, places, pitch].map(|n| pool.int(n));
+    let [all, far] = [sizes.channels, sizes.pitch].map(|n| pool.int(n));
+    let places = sizes.places.expr(pool);
     let around = [(place, places), (channel, all)];
     let axes: Vec<_> = images
         .map(|n| (image, n))

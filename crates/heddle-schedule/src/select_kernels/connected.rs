@@ -9,18 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Tensor};
 
-use super::lay_out::{laid_out, low, parts};
+use super::lay_out::laid_out;
+use super::offsets::{MapSizes, low, parts};
 use super::prices::{points, price, step};
 use super::weights::weights;
 use super::windows::pitch;
 use crate::fuse::uses::{Uses, loads};
 use crate::linear::Monomial;
+use heddle_uprogram::contract::Extent;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
     Body, Buffer, BufferKind, Local, Operator, OperatorId, Share, Split, UProgram,
 };
 
-/// The channels and places of a map, and the elements from a place to the next one where the channels are innermost.
+/// The channels and places of a map of static sizes, and the elements from a place to the next one where the channels are innermost.
 pub(super) type Sizes = [i64; 3];
 
 /// An array of fewer channels fills no part of a vector that is worth it.
@@ -240,8 +242,10 @@ impl<'p, 'k> Search<'p, 'k> {
         let mut axes = BTreeSet::new();
         for (_, offset) in accesses.iter().filter(|access| access.0 == map) {
             let found = match self.known.laid.contains_key(&map) {
-                true => low(self.program, &op, *offset, sizes[2]).map(|(_, channel)| channel),
-                false => parts(self.program, &op, *offset, sizes).map(|[_, channel, _]| channel),
+                true => low(self.program, &op, *offset, Extent::Static(sizes[2]))
+                    .map(|(_, channel)| channel),
+                false => parts(self.program, &op, *offset, MapSizes::of(sizes))
+                    .map(|[_, channel, _]| channel),
             };
             axes.extend(found.and_then(|channel| axis_of(self.program, channel)));
         }
@@ -395,7 +399,7 @@ impl<'p, 'k> Search<'p, 'k> {
             _ => self.program.operators[id].clone(),
         };
         for map in laid {
-            match laid_out(self.program, op, *map, self.sizes[map]) {
+            match laid_out(self.program, op, *map, MapSizes::of(self.sizes[map])) {
                 Some(other) => op = other,
                 None => return (Err(*map), 0.0),
             }

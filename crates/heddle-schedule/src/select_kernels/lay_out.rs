@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::DType;
 use heddle_ir::op::BinaryOp;
 
+use super::offsets::{MapSizes, expr_of, last};
 use super::prices::{price, vector_axis};
 use super::weights::weights;
 use crate::fuse::substitute::Substitution;
 use crate::fuse::uses::Uses;
-use crate::largest::most;
 use crate::linear::Monomial;
 use heddle_uprogram::contract::Access;
 use heddle_uprogram::expr::{Expr, ExprId};
@@ -40,7 +40,7 @@ pub(super) enum Gain {
 /// Maps and reductions then go along the channels innermost.
 pub(super) fn lay_channels_last(
     program: &mut UProgram,
-    (map, sizes): (Buffer, [i64; 3]),
+    (map, sizes): (Buffer, MapSizes),
     exempt: &BTreeSet<OperatorId>,
     others: &mut BTreeMap<OperatorId, Operator>,
     (gain, stays): (Gain, &dyn Fn(Buffer) -> bool),
@@ -110,7 +110,7 @@ fn all_laid_out(
     program: &mut UProgram,
     op: Operator,
     maps: &BTreeSet<Buffer>,
-    sizes: [i64; 3],
+    sizes: MapSizes,
 ) -> Option<Operator> {
     let mut maps = maps.iter();
     maps.try_fold(op, |op, map| laid_out(program, op, *map, sizes))
@@ -120,19 +120,19 @@ fn all_laid_out(
 pub(super) fn with_pitch(
     program: &mut UProgram,
     len: ExprId,
-    [channels, _, pitch]: [i64; 3],
+    MapSizes {
+        channels, pitch, ..
+    }: MapSizes,
 ) -> ExprId {
     if pitch == channels {
         return len;
     }
     let [all, each] = [channels, pitch].map(Monomial::new);
     let places = Monomial::of(program, len).and_then(|len| len.over(&all));
-    let pool = &mut program.pool;
     if let Some(laid) = places.and_then(|places| places.times(&each)) {
-        let constant = pool.int(laid.constant);
-        let sizes = laid.sizes.iter();
-        return sizes.fold(constant, |n, size| pool.product(*size, n));
+        return expr_of(program, &laid);
     }
+    let pool = &mut program.pool;
     let [channels, pitch] = [channels, pitch].map(|n| pool.int(n));
     let places = pool.binary(BinaryOp::Div, DType::I64, len, channels);
     pool.product(places, pitch)
@@ -143,7 +143,7 @@ pub(super) fn laid_out(
     program: &mut UProgram,
     mut op: Operator,
     map: Buffer,
-    sizes: [i64; 3],
+    sizes: MapSizes,
 ) -> Option<Operator> {
     match &op.body {
         Body::Contract(c) => {
@@ -344,87 +344,5 @@ fn make_innermost(op: &mut Operator, k: usize) {
             axis if axis > k => split.axis -= 1,
             _ => {}
         }
-    }
-}
-
-/// The image, channel and place of the element that is at this offset in `[image, channel, place]`.
-pub(super) fn parts(
-    program: &mut UProgram,
-    op: &Operator,
-    offset: ExprId,
-    [channels, places, _]: [i64; 3],
-) -> Option<[ExprId; 3]> {
-    let (rest, place) = low(program, op, offset, places)?;
-    let (image, channel) = low(program, op, rest, channels)?;
-    Some([image, channel, place])
-}
-
-/// The offset of the element that is at this one in `[image, channel, place]`, in `[image, place,
-/// channel]`.
-fn last(program: &mut UProgram, op: &Operator, offset: ExprId, sizes: [i64; 3]) -> Option<ExprId> {
-    let [image, channel, place] = parts(program, op, offset, sizes)?;
-    let pool = &mut program.pool;
-    let [_, places, pitch] = sizes.map(|n| pool.int(n));
-    let at = pool.product(image, places);
-    let at = pool.sum(at, place);
-    let at = pool.product(at, pitch);
-    Some(pool.sum(at, channel))
-}
-
-/// An offset as `high * size + low`.
-pub(super) fn low(
-    program: &mut UProgram,
-    op: &Operator,
-    offset: ExprId,
-    size: i64,
-) -> Option<(ExprId, ExprId)> {
-    let (mut rest, mut parts, mut left) = (offset, vec![], size);
-    let zero = program.pool.int(0);
-    while left > 1 {
-        let (mut high, mut by, mut part) = peel(program, rest).unwrap_or((zero, left, rest));
-        // One axis may stand for several.
-        while by > 0
-            && by < left
-            && most(program, op, part)? >= by
-            && let Some((above, size, low)) = peel(program, high)
-        {
-            let pool = &mut program.pool;
-            let scale = pool.int(by);
-            let scaled = pool.product(low, scale);
-            part = pool.sum(scaled, part);
-            (high, by) = (above, by.checked_mul(size)?);
-        }
-        // The innermost parts of a smaller array, or all of it.
-        let (high, by, part) = match by > 0 && left % by == 0 {
-            true => (high, by, part),
-            false => (zero, left, rest),
-        };
-        if most(program, op, part)? >= by {
-            return None;
-        }
-        parts.push((part, by));
-        (rest, left) = (high, left / by);
-    }
-    let pool = &mut program.pool;
-    let mut low = zero;
-    for (part, by) in parts.into_iter().rev() {
-        let by = pool.int(by);
-        let scaled = pool.product(low, by);
-        low = pool.sum(scaled, part);
-    }
-    Some((rest, low))
-}
-
-/// The parts of `high * by + low`.
-fn peel(program: &mut UProgram, offset: ExprId) -> Option<(ExprId, i64, ExprId)> {
-    let pool = &mut program.pool;
-    let zero = pool.int(0);
-    let (scaled, low) = match pool[offset] {
-        Expr::Binary(BinaryOp::Add, DType::I64, a, b) => (a, b),
-        _ => (offset, zero),
-    };
-    match pool[scaled] {
-        Expr::Binary(BinaryOp::Mul, DType::I64, high, by) => Some((high, pool.as_int(by)?, low)),
-        _ => None,
     }
 }

@@ -32,6 +32,7 @@ mod channels_last;
 mod connected;
 mod lay_out;
 mod merge_rows;
+mod offsets;
 mod pack;
 mod pack_once;
 mod prices;

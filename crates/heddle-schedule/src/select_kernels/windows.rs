@@ -1,9 +1,10 @@
 //! Convolutions as products that read their windows where they lie.
 
+use super::offsets::MapSizes;
 use super::{Kernels, Selection};
 use crate::linear::Monomial;
 use heddle_ir::DType;
-use heddle_uprogram::contract::{Access, Operand, panel_width, strided};
+use heddle_uprogram::contract::{Access, Extent, Operand, panel_width, strided};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Buffer, BufferKind, Operator, OperatorId};
 
@@ -56,7 +57,7 @@ impl Selection<'_> {
             false => windows.channels,
         };
         let columns = op.axes.iter().find(|a| a.0 == c.columns)?.1;
-        let columns = pool.as_int(columns)?;
+        let places_of = windows.places(pool);
         let channels_of = op.axes.iter().find(|a| a.0 == channels)?.1;
         let to = pool.as_int(channels_of)?;
         let filled = to >= kernels.panel;
@@ -66,7 +67,7 @@ impl Selection<'_> {
             false => windows.taps() <= MOST_RUNS && run >= LEAST_RUN,
         };
         if c.b.value != element
-            || columns != windows.places()
+            || columns != places_of
             || pool.as_int(c.depth.1) != Some(windows.channels * windows.taps())
             || !fits
             || !self.maps.may_copy_for(id)
@@ -82,9 +83,13 @@ impl Selection<'_> {
         (c.rows, c.columns, c.tile) = (Some(c.columns), channels, kernels.panel);
         c.windows = Some(Box::new(windows));
         c.a.access = Access::Windows { buffer: map, base };
-        let result = self.channels_of(c.store.buffer, images, windows.places());
+        let result = self.channels_of(c.store.buffer, images, places_of);
         let result = result.unwrap_or(to * (windows.all / windows.channels));
-        let given = [result, windows.places(), pitch(result, c.dtype)];
+        let given = MapSizes {
+            channels: result,
+            places: Extent::of(&self.program.pool, places_of),
+            pitch: pitch(result, c.dtype),
+        };
         if let Some(last) = self.winograd(id, (op, &c), (map, images), weights) {
             self.maps.gives(id, given);
             return Some(last);
@@ -119,10 +124,10 @@ impl Selection<'_> {
     }
 
     /// The channels of a map of these images and places, of which a convolution may write a part.
-    fn channels_of(&self, map: Buffer, images: Option<ExprId>, places: i64) -> Option<i64> {
-        let one = Monomial::new(1);
-        let images = images.map_or(Some(one), |images| Monomial::of(self.program, images))?;
-        let all = Monomial::of(self.program, self.program.buffers[map].len)?;
-        all.over(&images)?.over(&Monomial::new(places))?.as_int()
+    fn channels_of(&self, map: Buffer, images: Option<ExprId>, places: ExprId) -> Option<i64> {
+        let size = |of| Monomial::of(self.program, of);
+        let images = images.map_or(Some(Monomial::new(1)), size)?;
+        let all = size(self.program.buffers[map].len)?;
+        all.over(&images)?.over(&size(places)?)?.as_int()
     }
 }

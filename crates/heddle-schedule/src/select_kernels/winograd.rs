@@ -138,7 +138,9 @@ impl Selection<'_> {
         let [high, wide] = windows.axes()[..] else {
             return None;
         };
-        let is_plain = |a: &WindowAxis| a.taps == TAPS as i64 && a.stride == 1 && a.dilation == 1;
+        let (high, wide) = (high.fixed()?, wide.fixed()?);
+        let is_plain =
+            |a: &WindowAxis<i64>| a.taps == TAPS as i64 && a.stride == 1 && a.dilation == 1;
         let is_axis = |e: ExprId| match pool[e] {
             Expr::Local(local) => Some(local),
             _ => None,

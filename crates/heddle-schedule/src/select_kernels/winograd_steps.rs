@@ -19,7 +19,7 @@ use crate::fuse::substitute::Substitution;
 /// A 3x3 convolution of stride 1 by a constant: its map and sizes.
 pub(super) struct Convolution {
     /// The spatial axes.
-    pub(super) axes: [WindowAxis; 2],
+    pub(super) axes: [WindowAxis<i64>; 2],
     /// Channels of a group of the map, and of the result.
     pub(super) channels: [i64; 2],
     /// Groups of channels, and their axis if there are several.
@@ -296,7 +296,7 @@ impl Steps<'_, '_> {
 
     /// Element `k` of a tile in the map, the first one if it is outside, since a load whose value is not used may be executed, and whether it
     /// is inside.
-    fn inside(&mut self, tile: ExprId, k: i64, axis: &WindowAxis) -> (At, ExprId) {
+    fn inside(&mut self, tile: ExprId, k: i64, axis: &WindowAxis<i64>) -> (At, ExprId) {
         let (m, size) = (self.scheme.m as i64, self.int(axis.size));
         let (by, from, zero) = (self.int(m), self.int(k - axis.pad), self.int(0));
         let pool = self.pool();

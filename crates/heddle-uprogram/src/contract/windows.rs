@@ -6,9 +6,9 @@ use heddle_ir::op::{BinaryOp, CompareOp};
 use crate::expr::{Expr, ExprId, Pool};
 use crate::ids::Buffer;
 
-/// Windows of a map `[image, channel, axes…]` of static sizes, in a contraction: a place of the
+/// Windows of a map `[image, channel, axes…]` in a contraction: a place of the
 /// result is a window, whose elements are the places of the depth axis. What lies outside the map is
-/// zero.
+/// zero. Channels and windows have static sizes; maps may have dynamic ones, the same at all points.
 ///
 /// Lowering writes the elements as [`Windows::element`] of a row-major map and says so here, so that
 /// `select_kernels` need not read the figures from the expression; it compares the two. A kernel
@@ -31,13 +31,45 @@ pub struct Windows {
     rank: usize,
 }
 
+/// A size of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// A static size.
+    Static(i64),
+    /// An expression of sizes and variables.
+    Dynamic(ExprId),
+}
+
+impl Extent {
+    /// The value of an expression.
+    pub fn of(pool: &Pool, size: ExprId) -> Self {
+        pool.as_int(size).map_or(Self::Dynamic(size), Self::Static)
+    }
+
+    /// The size, if static.
+    pub fn as_int(self) -> Option<i64> {
+        match self {
+            Self::Static(n) => Some(n),
+            Self::Dynamic(_) => None,
+        }
+    }
+
+    /// The size as an expression.
+    pub fn expr(self, pool: &mut Pool) -> ExprId {
+        match self {
+            Self::Static(n) => pool.int(n),
+            Self::Dynamic(size) => size,
+        }
+    }
+}
+
 /// A spatial axis of windows: element `place * stride + tap * dilation - pad` of `size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowAxis {
+pub struct WindowAxis<N = Extent> {
     /// Windows.
-    pub places: i64,
+    pub places: N,
     /// Size of the map.
-    pub size: i64,
+    pub size: N,
     /// Size of a window.
     pub taps: i64,
     /// Elements from one window to the next.
@@ -45,37 +77,61 @@ pub struct WindowAxis {
     /// Elements from one tap to the next.
     pub dilation: i64,
     /// Zeros before the map; those behind it follow.
-    pub pad: i64,
+    pub pad: N,
 }
 
 impl WindowAxis {
     /// An axis of size 1.
     const SINGLE: Self = Self {
-        places: 1,
-        size: 1,
+        places: Extent::Static(1),
+        size: Extent::Static(1),
         taps: 1,
         stride: 1,
         dilation: 1,
-        pad: 0,
+        pad: Extent::Static(0),
     };
+
+    /// The axis, if all its sizes are static.
+    pub fn fixed(&self) -> Option<WindowAxis<i64>> {
+        Some(WindowAxis {
+            places: self.places.as_int()?,
+            size: self.size.as_int()?,
+            taps: self.taps,
+            stride: self.stride,
+            dilation: self.dilation,
+            pad: self.pad.as_int()?,
+        })
+    }
+
+    /// The sizes that may be dynamic.
+    fn extents(&self) -> [Extent; 3] {
+        [self.places, self.size, self.pad]
+    }
 
     fn is_sound(&self) -> bool {
         const MOST: i64 = 1 << 31;
-        let counts = [
-            self.places,
-            self.size,
-            self.taps,
-            self.stride,
-            self.dilation,
-        ];
-        let small = |n: &i64| (1..MOST).contains(n);
-        counts.iter().all(small) && (0..MOST).contains(&self.pad)
+        let small = |n: i64| (1..MOST).contains(&n);
+        let is_small = |n: Extent| n.as_int().is_none_or(small);
+        [self.places, self.size].into_iter().all(is_small)
+            && [self.taps, self.stride, self.dilation]
+                .into_iter()
+                .all(small)
+            && self.pad.as_int().is_none_or(|pad| (0..MOST).contains(&pad))
     }
 
-    /// True if some tap of some window lies outside.
+    /// True unless all taps of all windows lie inside.
     fn is_padded(&self) -> bool {
-        let last = (self.places - 1) * self.stride + (self.taps - 1) * self.dilation;
-        self.pad > 0 || last >= self.size
+        match self.fixed() {
+            Some(a) => a.pad > 0 || (a.places - 1) * a.stride + (a.taps - 1) * a.dilation >= a.size,
+            None => !self.is_pointwise(),
+        }
+    }
+
+    fn is_pointwise(&self) -> bool {
+        self.taps == 1
+            && self.stride == 1
+            && self.pad == Extent::Static(0)
+            && self.places == self.size
     }
 }
 
@@ -93,13 +149,14 @@ impl Windows {
         if !sound || channels <= 0 || all < channels {
             return None;
         }
-        let product = |first: i64, of: fn(&WindowAxis) -> i64| {
-            let mut sizes = axes.iter().map(of);
+        // Memory has as many elements as a launch can count, where sizes are dynamic.
+        let product = |first: i64, of: fn(&WindowAxis) -> Option<i64>| {
+            let mut sizes = axes.iter().filter_map(of);
             sizes.try_fold(first, |n, size| n.checked_mul(size))
         };
-        product(all, |a| a.size)?;
-        product(channels, |a| a.taps)?;
-        product(1, |a| a.places)?;
+        product(all, |a| a.size.as_int())?;
+        product(channels, |a| Some(a.taps))?;
+        product(1, |a| a.places.as_int())?;
         Some(Self {
             channels,
             all,
@@ -114,8 +171,9 @@ impl Windows {
     /// The same windows of a map with so many elements from a place to the next one; `None` if those are fewer than the channels, or
     /// a map has more than can be counted.
     pub fn with_pitch(self, pitch: i64) -> Option<Self> {
-        let fits = pitch >= self.all && self.sizes().checked_mul(pitch).is_some();
-        fits.then_some(Self { pitch, ..self })
+        let mut sizes = self.axes().iter().filter_map(|a| a.size.as_int());
+        let all = sizes.try_fold(pitch, |n, size| n.checked_mul(size));
+        (pitch >= self.all && all.is_some()).then_some(Self { pitch, ..self })
     }
 
     /// The spatial axes, outermost first.
@@ -123,14 +181,36 @@ impl Windows {
         &self.axes[..self.rank]
     }
 
+    /// Sizes of the axes that are dynamic.
+    pub fn dynamic(&self) -> impl Iterator<Item = ExprId> {
+        let extents = self.axes().iter().flat_map(WindowAxis::extents);
+        extents.filter_map(|extent| match extent {
+            Extent::Static(_) => None,
+            Extent::Dynamic(size) => Some(size),
+        })
+    }
+
+    /// Changes these sizes.
+    pub fn change_dynamic(&mut self, change: &mut dyn FnMut(&mut ExprId)) {
+        for axis in &mut self.axes[..self.rank] {
+            for extent in [&mut axis.places, &mut axis.size, &mut axis.pad] {
+                if let Extent::Dynamic(size) = extent {
+                    change(size);
+                }
+            }
+        }
+    }
+
     /// Places of the result.
-    pub fn places(&self) -> i64 {
-        self.axes().iter().map(|a| a.places).product()
+    pub fn places(&self, pool: &mut Pool) -> ExprId {
+        let places: Vec<_> = self.axes().iter().map(|a| a.places.expr(pool)).collect();
+        pool.product_of(&places)
     }
 
     /// Places of a map.
-    pub fn sizes(&self) -> i64 {
-        self.axes().iter().map(|a| a.size).product()
+    pub fn sizes(&self, pool: &mut Pool) -> ExprId {
+        let sizes: Vec<_> = self.axes().iter().map(|a| a.size.expr(pool)).collect();
+        pool.product_of(&sizes)
     }
 
     /// Elements of a channel's window.
@@ -140,8 +220,7 @@ impl Windows {
 
     /// True if each window is a place of a map with as many.
     pub fn is_pointwise(&self) -> bool {
-        let is = |a: &WindowAxis| a.taps == 1 && a.stride == 1 && a.pad == 0 && a.places == a.size;
-        self.axes().iter().all(is)
+        self.axes().iter().all(WindowAxis::is_pointwise)
     }
 
     /// Three spatial axes: of each window, the taps along the last one are a run of memory, and the
@@ -168,13 +247,18 @@ impl Windows {
         place: ExprId,
         depth: ExprId,
     ) -> ExprId {
-        let taps: Vec<i64> = self.axes().iter().map(|a| a.taps).collect();
-        let inside = split(pool, depth, &[&[self.channels], &taps[..]].concat());
+        let taps = self.axes().iter().map(|a| a.taps);
+        let taps: Vec<_> = [self.channels]
+            .into_iter()
+            .chain(taps)
+            .map(|n| pool.int(n))
+            .collect();
+        let inside = split(pool, depth, &taps);
         let (at, exists) = self.at(pool, place, &inside[1..]);
         let channel = pool.sum(self.first, inside[0]);
         let index = [&[self.image, channel], &at[..]].concat();
-        let sizes = self.axes().iter().map(|a| a.size);
-        let sizes: Vec<i64> = [1, self.all].into_iter().chain(sizes).collect();
+        let mut sizes = vec![pool.int(1), pool.int(self.all)];
+        sizes.extend(self.axes().iter().map(|a| a.size.expr(pool)));
         masked(pool, (dtype, buffer), exists, &sizes, &index)
     }
 
@@ -187,31 +271,34 @@ impl Windows {
         place: ExprId,
         depth: ExprId,
     ) -> ExprId {
-        let taps: Vec<i64> = self.axes().iter().map(|a| a.taps).collect();
-        let inside = split(pool, depth, &[&taps[..], &[self.channels]].concat());
+        let taps = self.axes().iter().map(|a| a.taps);
+        let taps: Vec<_> = taps.chain([self.channels]).map(|n| pool.int(n)).collect();
+        let inside = split(pool, depth, &taps);
         let (at, exists) = self.at(pool, place, &inside[..self.rank]);
         let channel = pool.sum(self.first, inside[self.rank]);
         let index = [&[self.image], &at[..], &[channel]].concat();
-        let sizes = self.axes().iter().map(|a| a.size);
-        let sizes: Vec<i64> = [1].into_iter().chain(sizes).chain([self.pitch]).collect();
+        let mut sizes = vec![pool.int(1)];
+        sizes.extend(self.axes().iter().map(|a| a.size.expr(pool)));
+        sizes.push(pool.int(self.pitch));
         masked(pool, (dtype, buffer), exists, &sizes, &index)
     }
 
     /// The first element of a map whose channels are innermost.
     pub fn base(&self, pool: &mut Pool) -> ExprId {
-        let size = pool.int(self.sizes() * self.pitch);
+        let (sizes, pitch) = (self.sizes(pool), pool.int(self.pitch));
+        let size = pool.product(sizes, pitch);
         let image = pool.product(self.image, size);
         pool.sum(image, self.first)
     }
 
     /// The index of a tap in a map, and whether it is inside.
     fn at(&self, pool: &mut Pool, place: ExprId, taps: &[ExprId]) -> (Vec<ExprId>, ExprId) {
-        let places: Vec<i64> = self.axes().iter().map(|a| a.places).collect();
+        let places: Vec<_> = self.axes().iter().map(|a| a.places.expr(pool)).collect();
         let places = split(pool, place, &places);
         let (mut index, mut exists) = (vec![], pool.add(Expr::Num(DType::Bool, 1)));
         for ((axis, place), tap) in self.axes().iter().zip(places).zip(taps) {
-            let [stride, dilation, pad, size, zero] =
-                [axis.stride, axis.dilation, axis.pad, axis.size, 0].map(|n| pool.int(n));
+            let [stride, dilation, zero] = [axis.stride, axis.dilation, 0].map(|n| pool.int(n));
+            let [pad, size] = [axis.pad, axis.size].map(|n| n.expr(pool));
             let (start, step) = (pool.product(place, stride), pool.product(*tap, dilation));
             let at = pool.sum(start, step);
             let at = pool.difference(at, pad);
@@ -232,13 +319,12 @@ fn masked(
     pool: &mut Pool,
     (dtype, buffer): (DType, Buffer),
     exists: ExprId,
-    sizes: &[i64],
+    sizes: &[ExprId],
     index: &[ExprId],
 ) -> ExprId {
     let zero = pool.int(0);
     let mut offset = zero;
     for (&size, &i) in sizes.iter().zip(index) {
-        let size = pool.int(size);
         let i = pool.select(DType::I64, exists, i, zero);
         offset = pool.product(offset, size);
         offset = pool.sum(offset, i);
@@ -249,10 +335,9 @@ fn masked(
 }
 
 /// The index of an offset in a row-major array.
-fn split(pool: &mut Pool, offset: ExprId, sizes: &[i64]) -> Vec<ExprId> {
+fn split(pool: &mut Pool, offset: ExprId, sizes: &[ExprId]) -> Vec<ExprId> {
     let (mut rest, mut index) = (offset, vec![]);
     for (k, &size) in sizes.iter().enumerate().rev() {
-        let size = pool.int(size);
         if k == 0 {
             index.push(rest);
         } else {

@@ -652,7 +652,11 @@ impl Body {
             | Body::Scan {
                 axis, value, store, ..
             } => vec![axis.1, *value, store.offset],
-            Body::Contract(c) => vec![c.depth.1, c.a.value, c.b.value, c.finish, c.store.offset],
+            Body::Contract(c) => {
+                let own = [c.depth.1, c.a.value, c.b.value, c.finish, c.store.offset];
+                let sizes = c.windows.iter().flat_map(|windows| windows.dynamic());
+                own.into_iter().chain(sizes).collect()
+            }
             Body::Call {
                 source,
                 args,

@@ -8,7 +8,7 @@
 //!           | "panels" BUFFER "base" expr "depth" expr
 //!           | "windows" BUFFER "base" expr
 //!           | "computed"
-//! windows   = "windows" "channels" INT "of" INT "image" expr "first" expr "axes" {"(" INT "," INT "," INT "," INT "," INT "," INT ")"}
+//! windows   = "windows" "channels" INT "of" INT "image" expr "first" expr "axes" {"(" expr "," expr "," INT "," INT "," INT "," expr ")"}
 //!                                                     places, size, taps, stride, dilation, pad
 //! packed    = "panels" "base" INT ["batch" stride {"," stride}] "depth" stride {"," stride} "columns" stride ["as" dtype] [filters] "of" constant ":" type
 //! filters   = "filters" INT "step" INT               results of a tile, elements from a tap to the next
@@ -22,7 +22,9 @@ use heddle_ir::Entity;
 use super::cursor::Result;
 use super::parse::Parser;
 use super::print::Printer;
-use crate::contract::{Access, Contract, Filters, Operand, Panels, Rounding, WindowAxis, Windows};
+use crate::contract::{
+    Access, Contract, Extent, Filters, Operand, Panels, Rounding, WindowAxis, Windows,
+};
 use crate::program::Store;
 
 impl Printer<'_, '_, '_> {
@@ -78,10 +80,20 @@ impl Printer<'_, '_, '_> {
         }
         self.out.push_str(" axes");
         for a in w.axes() {
-            self.put(format_args!(
-                " ({}, {}, {}, {}, {}, {})",
-                a.places, a.size, a.taps, a.stride, a.dilation, a.pad
-            ));
+            self.out.push_str(" (");
+            self.extent(a.places);
+            self.out.push_str(", ");
+            self.extent(a.size);
+            self.put(format_args!(", {}, {}, {}, ", a.taps, a.stride, a.dilation));
+            self.extent(a.pad);
+            self.out.push(')');
+        }
+    }
+
+    fn extent(&mut self, extent: Extent) {
+        match extent {
+            Extent::Static(n) => self.put(format_args!("{n}")),
+            Extent::Dynamic(size) => self.expr(size),
         }
     }
 
@@ -218,21 +230,23 @@ impl Parser<'_, '_> {
         self.c.expect_word("axes")?;
         let mut axes = vec![];
         while self.c.eat("(")? {
-            let mut figures = [0; 6];
-            for (k, figure) in figures.iter_mut().enumerate() {
-                if k > 0 {
-                    self.c.expect(",")?;
-                }
+            let places = self.extent()?;
+            self.c.expect(",")?;
+            let size = self.extent()?;
+            let mut figures = [0; 3];
+            for figure in &mut figures {
+                self.c.expect(",")?;
                 *figure = self.c.int()?;
             }
-            let [places, size, taps, stride, dilation, pad] = figures;
+            let [taps, stride, dilation] = figures;
+            self.c.expect(",")?;
             axes.push(WindowAxis {
                 places,
                 size,
                 taps,
                 stride,
                 dilation,
-                pad,
+                pad: self.extent()?,
             });
             self.c.expect(")")?;
         }
@@ -242,6 +256,11 @@ impl Parser<'_, '_> {
             self.c
                 .misplaced("windows have one to three axes of sound figures")
         })
+    }
+
+    fn extent(&mut self) -> Result<Extent> {
+        let size = self.expr()?;
+        Ok(Extent::of(&self.program.pool, size))
     }
 
     fn operand(&mut self, name: &str) -> Result<Operand> {

@@ -271,8 +271,13 @@ impl<'p> Site<'p> {
                 self.value("an offset", part, DType::I64)?;
             }
         }
-        for part in c.windows.iter().flat_map(|w| [w.image, w.first]) {
-            self.value("a window", part, DType::I64)?;
+        if let Some(windows) = &c.windows {
+            for part in [windows.image, windows.first]
+                .into_iter()
+                .chain(windows.dynamic())
+            {
+                self.value("a window", part, DType::I64)?;
+            }
         }
         if c.tile != 1 && !c.has_kernel(&self.program.pool) {
             return Err(Fault::Rule("no kernel has its tile and layouts"));
