@@ -4,8 +4,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// The text of a program whose values are maps `[batch, channels, height, width]`: convolutions of every attribute, pooling, sums,
-/// concatenations, scales by group of channels and activations, also in the arms of a branch and in loops. The batch is a named size `n`
-/// as often as not.
+/// concatenations, scales by group of channels and activations, also in the arms of a branch and in loops; in every third program also
+/// transposed convolutions. The batch is a named size `n` as often as not.
 pub fn maps(seed: u64) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let batch = ["n", "1", "2"][rng.random_range(0..3)];
@@ -15,6 +15,7 @@ pub fn maps(seed: u64) -> String {
         text: String::new(),
         known: vec![],
         names: 0,
+        transposes: seed % 3 == 2,
     };
     let channels = [3, 4, 8, 17][maps.pick(4)];
     let sizes = [5, 6, 8, 13];
@@ -61,6 +62,8 @@ struct Maps {
     /// The maps in scope.
     known: Vec<Map>,
     names: usize,
+    /// Some convolutions are transposed.
+    transposes: bool,
 }
 
 impl Maps {
@@ -100,9 +103,10 @@ impl Maps {
     fn step(&mut self, depth: usize) {
         let k = self.later();
         let map = self.known[k].clone();
-        match self.pick(14) {
+        match self.pick(13) {
             0 if depth > 0 => self.branch(&map, depth - 1),
             1 if depth > 0 => self.repeat(&map, depth - 1),
+            3..=5 if self.transposes => self.transposed(&map),
             0..=5 => drop(self.conv(&map, false)),
             6 => self.activation(&map),
             7 => self.sum(&map),
@@ -110,7 +114,6 @@ impl Maps {
             9 => self.pool(&map),
             10 => self.scale(&map),
             11 => self.separable(&map),
-            12 => self.transposed(&map),
             _ => drop(self.conv(&map, true)),
         }
     }
