@@ -15,7 +15,7 @@ use crate::split_axes::split_axis;
 /// `k`, `(k · 32 + i) % 32` is `i`, and `(k · 32 + i) / 320` is `k / 10`. Reshapes leave such indices behind, in which loops can neither be
 /// merged nor vectorised.
 ///
-/// A map's axis that is divided by a small number is split into two axes ([`split_axis`]), so that these are left: an axis of places that
+/// A map's axis that is divided by a small number is split into two axes (`split_axis`), so that these are left: an axis of places that
 /// are read from several maps in turns. Not so for machines whose lanes share the innermost loop.
 ///
 /// It does *not* touch operands of contractions, whose kernels are found by their form.
