@@ -85,10 +85,11 @@ impl Lowerer<'_> {
         };
         let few = pool.as_int(channels).is_none_or(|n| n < least);
         let single = pool.as_int(places) == Some(1) || pool.as_int(depth).is_none_or(|k| k < 2);
-        if !is_contracted(dtype) || few || single || x.is_checked() || w.is_checked() {
+        if !is_contracted(dtype) || few || single || w.is_checked() {
             return Ok(None);
         }
-        let x = &match self.reads_often(w, windows) {
+        // A map whose indices are checked, such as one that was made larger, is checked once for each of its elements.
+        let x = &match x.is_checked() || self.reads_often(w, windows) {
             true => self.stored(x)?,
             false => x.clone(),
         };

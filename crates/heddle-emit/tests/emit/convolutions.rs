@@ -475,3 +475,20 @@ fn maps_that_are_made_larger() {
     let end = at + text[at..].find("\n}\n").expect("its operator's end");
     assert!(!text[..end].contains("heddle_at("), "{text}");
 }
+
+/// A map whose indices are checked is put into memory, so that windows are read in place.
+#[test]
+fn windows_of_maps_that_are_made_larger() {
+    let text = "fn @main(%x: f32[n,5,6,7], %rows: i64[12], %columns: i64[14]) -> (%y: f32[n,17,12,14]) {
+      %w = const splat 0.125: f32[17,5,3,3]
+      %i = min(max(%rows, 0), 5)
+      %j = min(max(%columns, 0), 6)
+      %d = gather(gather(%x, %i, axis=2), %j, axis=3)
+      %y = conv(%d, %w, [1, 1, 1, 1], strides=[1,1], dilations=[1,1], input_dilations=[1,1], groups=1)
+      return %y
+    }";
+    for batch in [0, 1, 3] {
+        let case = check("windows of a larger map", text, batch, &[1, 2, 5]);
+        assert!(reads_in_place(&case), "{}", case.source.text);
+    }
+}
