@@ -191,7 +191,7 @@ fn element_types() {
     }
 }
 
-/// What reads the result reads it from the phases.
+/// Readers of the result read it from the phases.
 #[test]
 fn biases_and_activations() {
     let after = "  %b = const [1.5, -2.5, 0.25, 3.0, -1.0, 0.5]: f32[6,1,1]

@@ -70,7 +70,7 @@ impl Polynomial {
         }
     }
 
-    /// What is left of it modulo a number above 0, whatever its sizes are; `None` if that depends on them.
+    /// Its remainder by a number above 0, whatever its sizes are; `None` if that depends on them.
     pub fn remainder(&self, modulus: i64) -> Option<i64> {
         let mut left = 0;
         for (sizes, &c) in &self.terms {
