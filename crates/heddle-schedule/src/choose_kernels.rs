@@ -12,16 +12,17 @@
 //! partition may differ from its neighbours'. Operators other than contractions have one candidate
 //! and keep their units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::candidates::{candidate, candidates, loads};
 use crate::latency::Latency;
 use crate::order_waves::{MAX_STRETCH, waves};
+use crate::reach::written_often;
 use crate::split_depths::in_parts;
 use crate::total::latest;
 use crate::trials::Trials;
 use crate::trips::{UNKNOWN_TRIP, trips};
-use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, Stmt, UProgram};
+use heddle_uprogram::program::{Body, Buffer, Candidate, OperatorId, Share, Stmt, UProgram};
 
 /// Chooses candidates, and records those of every contraction in the program.
 pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
@@ -34,6 +35,7 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     let noted = contractions.map(|id| (id, candidates(program, latency, id)));
     let mut noted: BTreeMap<_, _> = noted.collect();
     let mut search = Search {
+        written_often: written_often(program),
         program,
         latency,
         noted: &noted,
@@ -78,6 +80,8 @@ struct Search<'a> {
     latency: &'a dyn Latency,
     /// The candidates of contractions.
     noted: &'a BTreeMap<OperatorId, Vec<Candidate>>,
+    /// Buffers that several operators write.
+    written_often: BTreeSet<Buffer>,
     proposals: Vec<Proposal>,
 }
 
@@ -113,7 +117,10 @@ impl Search<'_> {
 
     fn stretch(&mut self, stmts: &[Stmt], often: f64) {
         let mut by_wave: BTreeMap<usize, Vec<OperatorId>> = BTreeMap::new();
-        for (stmt, wave) in stmts.iter().zip(waves(self.program, stmts)) {
+        for (stmt, wave) in stmts
+            .iter()
+            .zip(waves(self.program, &self.written_often, stmts))
+        {
             if let Stmt::Run(id) = stmt
                 && !self.program.operators[*id].is_empty(&self.program.pool)
             {

@@ -18,10 +18,11 @@ use heddle_uprogram::program::{Buffer, Local, Stmt, UProgram};
 /// Orders the program's straight-line code.
 pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
     let before = program.clone();
-    program.body = block(program, &before.body);
+    let often = written_often(program);
+    program.body = block(program, &often, &before.body);
     let procedures = before.procedures.iter();
     for (id, procedure) in procedures {
-        program.procedures[id].body = block(program, &procedure.body);
+        program.procedures[id].body = block(program, &often, &procedure.body);
     }
     let memo = Memo::of(latency.machine());
     let [new, old] = [&*program, &before].map(|p| total_with(p, latency, &memo));
@@ -33,17 +34,17 @@ pub fn order_waves(program: &mut UProgram, latency: &dyn Latency) {
 /// Longer straight-line code is ordered in parts, since all pairs are compared.
 pub(super) const MAX_STRETCH: usize = 512;
 
-fn block(program: &UProgram, stmts: &[Stmt]) -> Vec<Stmt> {
+fn block(program: &UProgram, often: &BTreeSet<Buffer>, stmts: &[Stmt]) -> Vec<Stmt> {
     let (mut out, mut stretch) = (vec![], vec![]);
     for stmt in stmts {
         let plain = matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
         if !plain || stretch.len() == MAX_STRETCH {
-            out.extend(ordered(program, std::mem::take(&mut stretch)));
+            out.extend(ordered(program, often, std::mem::take(&mut stretch)));
         }
         let order = if plain { &mut stretch } else { &mut out };
-        order.push(stmt.with_blocks(stmt.blocks().map(|inner| block(program, inner))));
+        order.push(stmt.with_blocks(stmt.blocks().map(|inner| block(program, often, inner))));
     }
-    out.extend(ordered(program, stretch));
+    out.extend(ordered(program, often, stretch));
     out
 }
 
@@ -63,19 +64,18 @@ struct Touched {
     writes: Option<Local>,
 }
 
-fn ordered(program: &UProgram, stmts: Vec<Stmt>) -> Vec<Stmt> {
-    let waves = waves(program, &stmts);
+fn ordered(program: &UProgram, often: &BTreeSet<Buffer>, stmts: Vec<Stmt>) -> Vec<Stmt> {
+    let waves = waves(program, often, &stmts);
     let mut order: Vec<usize> = (0..stmts.len()).collect();
     order.sort_by_key(|&k| waves[k]);
     order.into_iter().map(|k| stmts[k].clone()).collect()
 }
 
-/// The wave of each statement of straight-line code.
-pub(super) fn waves(program: &UProgram, stmts: &[Stmt]) -> Vec<usize> {
-    let often = written_often(program);
+/// The wave of each statement of straight-line code, given the buffers that several operators write.
+pub(super) fn waves(program: &UProgram, often: &BTreeSet<Buffer>, stmts: &[Stmt]) -> Vec<usize> {
     let touched: Vec<_> = stmts
         .iter()
-        .map(|stmt| Touched::by(program, &often, stmt))
+        .map(|stmt| Touched::by(program, often, stmt))
         .collect();
     let mut waves: Vec<usize> = vec![];
     for (k, own) in touched.iter().enumerate() {
