@@ -7,7 +7,7 @@ use heddle_ir::op::CompareOp;
 
 use super::for_each_block;
 use super::substitute::Substitution;
-use super::uses::{Uses, loads};
+use super::uses::{Uses, loads, ran};
 use crate::linear::Monomial;
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{Body, Local, Operator, OperatorId, Stmt, UProgram};
@@ -62,7 +62,7 @@ fn parts(
     let Body::Map { store, value } = op.body else {
         return None;
     };
-    // Of an array that is updated in place a part would read what another one has written.
+    // A part of an array that is updated in place would read elements that another one has written.
     if op.grow.is_some() || loads(program, [value, store.offset]).contains(&store.buffer) {
         return None;
     }
@@ -200,12 +200,4 @@ fn ends_sums(
             && count(op).is_some()
             && count(op) == count(part)
     })
-}
-
-/// The operator that a statement runs.
-fn ran(stmt: &Stmt) -> Option<OperatorId> {
-    match stmt {
-        Stmt::Run(id) => Some(*id),
-        _ => None,
-    }
 }

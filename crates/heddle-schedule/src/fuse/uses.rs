@@ -131,3 +131,11 @@ pub fn only_loads(program: &UProgram, exprs: &[ExprId], buffer: Buffer, at: Expr
     let mut loads = program.pool.loads(exprs.iter().copied()).into_iter();
     loads.all(|(b, offset)| b != buffer || offset == at)
 }
+
+/// The operator that a statement runs.
+pub fn ran(stmt: &Stmt) -> Option<OperatorId> {
+    match stmt {
+        Stmt::Run(id) => Some(*id),
+        _ => None,
+    }
+}

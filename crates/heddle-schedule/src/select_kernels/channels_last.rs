@@ -7,6 +7,7 @@ use super::connected::{Known, Laid, Waiting, lay_connected, transposed};
 use super::lay_out::{Gain, lay_channels_last, set_rows, with_pitch};
 use super::offsets::MapSizes;
 use crate::effects::{Effects, touched_by};
+use crate::fuse::uses::ran;
 use heddle_uprogram::contract::{Extent, Windows};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -374,14 +375,6 @@ pub(super) fn is_fixed(program: &UProgram, op: &Operator) -> bool {
     let is_size = |local: Local| program.locals[local].kind == LocalKind::Size;
     let mut locals = sizes.flat_map(|size| program.locals_of(size));
     locals.all(is_size)
-}
-
-/// The operator that a statement runs.
-fn ran(stmt: &Stmt) -> Option<OperatorId> {
-    match stmt {
-        Stmt::Run(id) => Some(*id),
-        _ => None,
-    }
 }
 
 /// Memory that a statement may change.

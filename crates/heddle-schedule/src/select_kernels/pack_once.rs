@@ -9,6 +9,7 @@ use heddle_machine::Machine;
 
 use super::pack::in_panels;
 use crate::effects::{Effects, Touched, touched_by};
+use crate::fuse::uses::ran;
 use heddle_uprogram::contract::{Access, Contract, Operand};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
@@ -270,13 +271,5 @@ impl Loop {
     fn writes(&mut self, touched: Touched) {
         let written = touched.into_iter().filter(|(_, is_written)| *is_written);
         self.written.extend(written.map(|(buffer, _)| buffer));
-    }
-}
-
-/// The operator that a statement runs.
-fn ran(stmt: &Stmt) -> Option<OperatorId> {
-    match stmt {
-        Stmt::Run(id) => Some(*id),
-        _ => None,
     }
 }
