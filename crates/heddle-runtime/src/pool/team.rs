@@ -7,7 +7,8 @@
 //!
 //! Probes with the whole team find out when the others are gone: when the system says that there is
 //! room, and after a pause that doubles with each failure, so that they take a few per cent of the
-//! time at most.
+//! time at most. A process whose turn comes after another's often finds its threads still there,
+//! since they spin for some milliseconds: what then costs the team a member is no failure of a probe.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,9 @@ const PROBE_LOSS: Duration = Duration::from_micros(300);
 /// A probe that lasts so long succeeds.
 const PROBE: Duration = Duration::from_millis(20);
 /// Pauses before probes.
-const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(320)];
+/// A time without a run behind which nothing is known of the cores.
+const IDLE: Duration = Duration::from_millis(5);
 /// A time without failures that makes the next pause short again.
 const CALM: Duration = Duration::from_secs(1);
 /// Intervals between looks: the first while time is lost, doubled up to the second while none is.
@@ -65,6 +68,8 @@ pub(super) struct Team {
     /// The last time that the team became smaller.
     shrunk: Option<Instant>,
     looked: Option<Instant>,
+    /// The end of the last run of a probe.
+    ended: Option<Instant>,
     /// Interval to the next look.
     interval: Duration,
     /// Somebody waited for long in a probe.
@@ -112,6 +117,7 @@ impl Team {
             pause: PAUSES[0],
             shrunk: None,
             looked: None,
+            ended: None,
             interval: LOOKS[0],
             hurry: false,
             quota: None,
@@ -147,6 +153,11 @@ impl Team {
             if now >= at && self.has_room(now, room) {
                 self.probe(now, read);
             }
+        }
+        if let Phase::Probe { .. } = self.phase
+            && self.ended.is_some_and(|ended| clock() - ended >= IDLE)
+        {
+            self.phase = Phase::Whole;
         }
         // A lone member is the caller, which is not bound to a core.
         if let [lone] = &mut self.members[..] {
@@ -255,7 +266,9 @@ impl Team {
     ) {
         let probes = matches!(self.phase, Phase::Probe { .. });
         if (overdue || probes) && self.members.len() > 1 {
-            self.judge(clock(), read);
+            let now = clock();
+            self.ended = Some(now);
+            self.judge(now, read);
         }
     }
 
@@ -292,6 +305,7 @@ impl Team {
     /// Begins to try all.
     fn probe(&mut self, now: Instant, read: impl Fn(usize) -> Option<Lost>) {
         self.phase = Phase::Probe { since: now };
+        self.ended = None;
         self.members = (0..self.workers.len()).collect();
         self.limit();
         self.look(now, read);
@@ -339,10 +353,11 @@ impl Team {
     fn shrink(&mut self, members: Vec<usize>, now: Instant) {
         self.members = members;
         let calm = self.shrunk.is_none_or(|before| now - before >= CALM);
+        let failed = matches!(self.phase, Phase::Probe { .. });
         self.shrunk = Some(now);
-        self.pause = match calm {
-            true => PAUSES[0],
-            false => (self.pause * 2).min(PAUSES[1]),
+        self.pause = match failed && !calm {
+            true => (self.pause * 2).min(PAUSES[1]),
+            false => PAUSES[0],
         };
         let at = now + self.pause;
         self.phase = Phase::Fewer { at };
@@ -477,6 +492,22 @@ mod tests {
         assert!((3..=12).contains(&tried.count()));
         told.room.set(2);
         assert!((0..10).any(|_| told.run(4 * MS, &[], None).len() == 2));
+    }
+
+    /// Turns of short runs, between others whose threads are there for a while.
+    #[test]
+    fn turns_between_others_soon_have_the_whole_team() {
+        let told = Told::new(2);
+        let mut whole = 0;
+        for _ in 0..100 {
+            (0..2).for_each(|_| {
+                told.run(MS, &[1], None);
+            });
+            let runs = (0..18).filter(|_| told.run(MS, &[], None).len() == 2);
+            whole += runs.count();
+            told.passed.set(told.passed.get() + 30 * MS);
+        }
+        assert!(whole >= 1500, "{whole} of 1800 runs with the whole team");
     }
 
     #[test]
