@@ -1,6 +1,7 @@
 """Agreement and times of Heddle and its peers on one model, in turns."""
 import argparse
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,8 @@ def by_heddle(heddle, path, data, results, threads):
     return "in part" if "interpreter" in done.stderr else "whole"
 
 
+# ONNX Runtime's threads spin for 40 ms behind a run, and would take a core from the next program.
+PAUSE = 0.1
 PEERS = {"ort": "ort", "spin": "ort, spinning", "openvino": "openvino"}
 BY_ONNX_RUNTIME = ("ort", "spin")
 
@@ -64,6 +67,7 @@ def times(heddle, path, data, threads, runs, turn, peers=BY_ONNX_RUNTIME):
         measured = {name: [] for name in programs}
         for _ in range(max(1, runs // turn)):
             for name, program in programs.items():
+                time.sleep(PAUSE)
                 program.run(1)
                 measured[name] += program.run(turn)
     finally:
