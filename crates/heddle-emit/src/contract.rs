@@ -673,6 +673,9 @@ impl<'a> Writer<'a> {
         for (ranges, [from, to]) in self.columns_in_ranges(c, &s.ranges, [from, to]) {
             let mut s = s.clone();
             s.ranges = ranges;
+            // Clang 19 writes the columns of a panel out, and then computes rows side by side, whose
+            // results lie apart.
+            self.text.line("HEDDLE_ROLLED");
             self.text
                 .line(format!("for (int64_t c = {from}; c < {to}; c++) {{"));
             self.text

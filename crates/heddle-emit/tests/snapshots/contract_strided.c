@@ -490,6 +490,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
         float tile[1024] __attribute__((aligned(64)));
         const int64_t v0 = row;
         heddle_over_f32(count, depth, a + row * 64, 1, b + start, 48, tile);
+        HEDDLE_ROLLED
         for (int64_t c = 0; c < count; c++) {
           const int64_t v1 = start + c;
           const float v3 = tile[c];

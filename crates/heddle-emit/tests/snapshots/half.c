@@ -527,6 +527,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
           const int64_t high = ahead < panels * 16 ? ahead : panels * 16;
           for (int64_t r = 0; r < rows; r++) {
             const int64_t v0 = row + r;
+            HEDDLE_ROLLED
             for (int64_t c = low; c < high; c++) {
               const int64_t v1 = start + c;
               const float v3 = tile[r * HEDDLE_PANELS * 16 + c];

@@ -501,6 +501,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
           if (HEDDLE_UNLIKELY(heddle_poll(env))) return;
           float tile[1024] __attribute__((aligned(64)));
           heddle_over_f32(count, depth, a + row * 0, 1, b + start, 256, tile);
+          HEDDLE_ROLLED
           for (int64_t c = 0; c < count; c++) {
             const int64_t v2 = start + c;
             const float v4 = tile[c];
@@ -532,6 +533,7 @@ HEDDLE_OUTLINE void op3(const heddle_env *env, int32_t worker, int32_t workers, 
           if (HEDDLE_UNLIKELY(heddle_poll(env))) return;
           float tile[1024] __attribute__((aligned(64)));
           heddle_over_f32(count, depth, a + row * 0, 1, b + start, 256, tile);
+          HEDDLE_ROLLED
           for (int64_t c = 0; c < count; c++) {
             const int64_t v2 = start + c;
             const float v5 = tile[c];
