@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from turns import Turns
+from turns import Turns, in_turns
 
 APART, TURNS = 1.1, 5
 
@@ -29,20 +29,10 @@ def models(args):
 
 def measure(args, model, data):
     """Medians in ms, by compiler."""
-    programs = {}
-    try:
-        for compiler in args.compilers:
-            programs[compiler] = Turns.heddle(args.heddle, model, data, args.threads,
-                                              ["env", f"HEDDLE_CC={compiler}"])
-        measured = {compiler: [] for compiler in programs}
-        for _ in range(TURNS):
-            for compiler, program in programs.items():
-                program.run(1)
-                measured[compiler] += program.run(max(1, args.runs // TURNS))
-    finally:
-        for program in programs.values():
-            program.__exit__()
-    return {compiler: float(np.median(all_)) for compiler, all_ in measured.items()}
+    def start(compiler):
+        return Turns.heddle(args.heddle, model, data, args.threads, ["env", f"HEDDLE_CC={compiler}"])
+    starts = {compiler: lambda compiler=compiler: start(compiler) for compiler in args.compilers}
+    return in_turns(starts, args.runs, max(1, args.runs // TURNS))
 
 
 def main():

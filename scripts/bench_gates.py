@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, utils
 
-from beside import PEERS, arguments, by_heddle, by_onnx_runtime, head, row, times
+from beside import PEERS, arguments, beside_peers, head
 
 BLOCKS, EXECUTED = 15, (0, 4, 8, 11, 15)
 PICTURES = 64
@@ -103,13 +103,7 @@ def main():
         if not any(word in name for word in args.only.split(",")):
             continue
         made, inputs = make()
-        path, data = args.folder / f"{name}.onnx", args.folder / f"{name}.npz"
-        onnx.save(made, path)
-        np.savez(data, **inputs)
-        how = by_heddle(args.heddle, path, data, by_onnx_runtime(path, data), args.threads)
-        runs = args.runs if turn > 1 else args.runs // 20
-        medians[name] = times(args.heddle, path, data, args.threads, runs, turn, PEERS)
-        print(row(name, how, medians[name], PEERS), flush=True)
+        medians[name] = beside_peers(args, name, made, inputs, turn)
     if {f"blockdrop_{n}" for n in EXECUTED} | {"gates"} <= medians.keys():
         none, whole, gates = (medians[name]["heddle"]
                               for name in ("blockdrop_0", f"blockdrop_{BLOCKS}", "gates"))

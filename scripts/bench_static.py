@@ -10,10 +10,9 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper
 
-from beside import PEERS, arguments, by_heddle, by_onnx_runtime, head, row, times
+from beside import PEERS, arguments, beside_peers, head
 from blocks import BLOCKS, Block
 from onnx_graph import F32, Graph, model
 
@@ -238,14 +237,8 @@ def main():
         if not any(word in name for word in args.only.split(",")):
             continue
         made, inputs = make()
-        path, data = args.folder / f"{name}.onnx", args.folder / f"{name}.npz"
-        onnx.save(made, path)
-        np.savez(data, **inputs)
-        how = by_heddle(args.heddle, path, data, by_onnx_runtime(path, data), args.threads)
-        runs = args.runs if turn > 1 else args.runs // 20
-        medians = times(args.heddle, path, data, args.threads, runs, turn, PEERS)
+        medians = beside_peers(args, name, made, inputs, turn)
         ratios.append(min(medians[peer] for peer in PEERS) / medians["heddle"])
-        print(row(name, how, medians, PEERS), flush=True)
     print(f"\nGeometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
 
 

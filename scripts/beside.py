@@ -1,13 +1,13 @@
 """Agreement and times of Heddle and its peers on one model, in turns."""
 import argparse
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 
-from turns import Turns
+from turns import Turns, in_turns
 
 
 def arguments(about, runs, of_runs=None):
@@ -51,8 +51,6 @@ def by_heddle(heddle, path, data, results, threads):
     return "in part" if "interpreter" in done.stderr else "whole"
 
 
-# ONNX Runtime's threads spin for 40 ms behind a run, and would take a core from the next program.
-PAUSE = 0.1
 PEERS = {"ort": "ort", "spin": "ort, spinning", "openvino": "openvino"}
 BY_ONNX_RUNTIME = ("ort", "spin")
 
@@ -60,20 +58,23 @@ BY_ONNX_RUNTIME = ("ort", "spin")
 def times(heddle, path, data, threads, runs, turn, peers=BY_ONNX_RUNTIME):
     """Medians in ms of Heddle and of these peers, `turn` runs at a time. ONNX Runtime's threads sleep
     or spin while they wait."""
-    programs = {"heddle": Turns.heddle(heddle, path, data, threads)}
-    try:
-        for peer in peers:
-            programs[peer] = Turns.peer(path, data, threads, peer)
-        measured = {name: [] for name in programs}
-        for _ in range(max(1, runs // turn)):
-            for name, program in programs.items():
-                time.sleep(PAUSE)
-                program.run(1)
-                measured[name] += program.run(turn)
-    finally:
-        for program in programs.values():
-            program.__exit__()
-    return {name: float(np.median(all_)) for name, all_ in measured.items()}
+    starts = {"heddle": lambda: Turns.heddle(heddle, path, data, threads)}
+    for peer in peers:
+        starts[peer] = lambda peer=peer: Turns.peer(path, data, threads, peer)
+    return in_turns(starts, runs, turn)
+
+
+def beside_peers(args, name, made, inputs, turn):
+    """Checks a model and measures it, whose files go to the folder; prints a row, and gives medians in ms."""
+    path, data = args.folder / f"{name}.onnx", args.folder / f"{name}.npz"
+    onnx.save(made, path)
+    np.savez(data, **inputs)
+    how = by_heddle(args.heddle, path, data, by_onnx_runtime(path, data), args.threads)
+    # Models that are run one at a time take long.
+    runs = args.runs if turn > 1 else args.runs // 20
+    medians = times(args.heddle, path, data, args.threads, runs, turn, PEERS)
+    print(row(name, how, medians, PEERS), flush=True)
+    return medians
 
 
 def row(name, how, medians, peers=BY_ONNX_RUNTIME, refusal=""):
