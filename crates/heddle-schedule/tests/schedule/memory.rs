@@ -2,7 +2,7 @@
 
 use crate::common::{lowered, shape};
 use heddle_machine::Machine;
-use heddle_schedule::{place_syncs, plan_memory};
+use heddle_schedule::{kernel_passes, place_syncs, plan_memory, schedule};
 use heddle_uprogram::program::{BufferKind, UProgram};
 use heddle_uprogram::verify_schedule;
 
@@ -138,4 +138,42 @@ fn open_sizes_that_stay_go_around_loops() {
     assert!(lens.contains(&Some(15)), "{lens:?}");
     let bounded = |len: &Option<i64>| len.is_some_and(|n| n <= 15);
     assert!(lens.iter().all(bounded), "{lens:?}");
+}
+
+/// Caches gain from less memory, which the model does not price, so a plan may cost a little.
+#[test]
+fn a_plan_may_cost_a_little() {
+    let conv = |from: &str, weights: &str, pad: usize, stride: usize| {
+        format!(
+            "conv({from}, {weights}, [{pad},{pad},{pad},{pad}], strides=[{stride},{stride}], dilations=[1,1], input_dilations=[1,1], groups=1)"
+        )
+    };
+    // A block with a convolution on its shortcut, beside its main path.
+    let text = format!(
+        "fn @main(%x: f32[1,64,28,28]) -> (%y: f32[1,64,14,14]) {{
+           %k = const {:?}: f32[64,64,3,3]
+           %p = const {:?}: f32[64,64,1,1]
+           %a = max({}, 0)
+           %b = max({}, 0)
+           %c = max({}, 0)
+           %d = {}
+           %s = {}
+           %y = max(add(%d, %s), 0)
+           return %y
+         }}",
+        [[[[0.01; 3]; 3]; 64]; 64],
+        [[[[0.01; 1]; 1]; 64]; 64],
+        conv("%x", "%k", 1, 1),
+        conv("%a", "%p", 0, 1),
+        conv("%b", "%k", 1, 2),
+        conv("%c", "%p", 0, 1),
+        conv("%a", "%p", 0, 2),
+    );
+    let machine = Machine::reference_host(2);
+    let mut program = lowered(&text);
+    for pass in kernel_passes(&[]) {
+        pass.apply(&mut program, &machine);
+    }
+    schedule(&mut program, &machine);
+    assert_eq!(used(&program), 4);
 }
