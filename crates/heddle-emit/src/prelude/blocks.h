@@ -1,8 +1,8 @@
 /* Tiles and blocks of products by panels, each behind its `slice`: the text stands once for each type HEDDLE_W that panels of a type HEDDLE_T are
  * stored in. A row of a panel holds HEDDLE_PLACES places of the depth axis. */
 
-#define HEDDLE_TILE_OF(name, rows, anywhere, at, ...)                                              \
-  HEDDLE_KERNEL HEDDLE_OF(name##rows)(__VA_ARGS__) {                                             \
+#define HEDDLE_TILE_OF(kernel, name, rows, anywhere, at, ...)                                      \
+  kernel HEDDLE_OF(name##rows)(__VA_ARGS__) {                                             \
     const int columns = HEDDLE_SLICE * HEDDLE_VECTOR / (int)sizeof(HEDDLE_T), places = HEDDLE_PLACES; \
     if (HEDDLE_VECTOR == HEDDLE_PANEL_BYTES && next == 0) {                                        \
       HEDDLE_OF(slice)(rows, 1, anywhere, at, HEDDLE_TILE_ARGUMENTS);                            \
@@ -12,30 +12,30 @@
       HEDDLE_OF(slice)(rows, HEDDLE_SLICE, anywhere, at, HEDDLE_TILE_ARGUMENTS);                 \
   }
 #ifdef HEDDLE_ROWS_ANYWHERE
-#define HEDDLE_TILE(rows)                                                                          \
-  HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)                                  \
-  HEDDLE_TILE_OF(tile_at, rows, true, at, const int64_t *at, HEDDLE_TILE_PARAMETERS)
+#define HEDDLE_TILE(kernel, rows)                                                                          \
+  HEDDLE_TILE_OF(kernel, tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)                                  \
+  HEDDLE_TILE_OF(kernel, tile_at, rows, true, at, const int64_t *at, HEDDLE_TILE_PARAMETERS)
 #define HEDDLE_CASE(rows)                                                                          \
   if (anywhere) HEDDLE_OF(tile_at##rows)(at, HEDDLE_TILE_ARGUMENTS);                             \
   else HEDDLE_OF(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                             \
   break;
 #else
-#define HEDDLE_TILE(rows) HEDDLE_TILE_OF(tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)
+#define HEDDLE_TILE(kernel, rows) HEDDLE_TILE_OF(kernel, tile, rows, false, NULL, HEDDLE_TILE_PARAMETERS)
 #define HEDDLE_CASE(rows)                                                                          \
   (void)anywhere, (void)at;                                                                        \
   HEDDLE_OF(tile##rows)(HEDDLE_TILE_ARGUMENTS);                                                  \
   break;
 #endif
 
-HEDDLE_TILE(1)
-HEDDLE_TILE(2)
-HEDDLE_TILE(3)
-HEDDLE_TILE(4)
-HEDDLE_TILE(5)
-HEDDLE_TILE(6)
+HEDDLE_TILE(HEDDLE_KERNEL, 1)
+HEDDLE_TILE(HEDDLE_KERNEL, 2)
+HEDDLE_TILE(HEDDLE_KERNEL, 3)
+HEDDLE_TILE(HEDDLE_LONG_KERNEL, 4)
+HEDDLE_TILE(HEDDLE_LONG_KERNEL, 5)
+HEDDLE_TILE(HEDDLE_LONG_KERNEL, 6)
 #if HEDDLE_ROWS > 6
-HEDDLE_TILE(7)
-HEDDLE_TILE(8)
+HEDDLE_TILE(HEDDLE_LONG_KERNEL, 7)
+HEDDLE_TILE(HEDDLE_LONG_KERNEL, 8)
 #endif
 #undef HEDDLE_TILE
 #undef HEDDLE_TILE_OF
