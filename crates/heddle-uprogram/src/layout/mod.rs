@@ -8,7 +8,7 @@
 
 mod scalar;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_abi::Plan;
 use heddle_abi::plan::{Array, IntOp, Region, Value};
@@ -16,6 +16,7 @@ use heddle_ir::DType;
 
 use crate::calls::Calls;
 use crate::expr::ExprId;
+use crate::live::Names;
 use crate::program::{Buffer, BufferKind, Local, Port, ProcedureId, UProgram};
 use scalar::Scalars;
 
@@ -76,8 +77,11 @@ pub struct LayoutError {
 /// [`LayoutError`] names a buffer whose length is computed by an operation that a launch does not
 /// evaluate.
 pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
+    let mut used = Names::default();
+    program.for_each_stmt(&mut |stmt| used.used_by(program, stmt));
     let mut builder = Builder {
         program,
+        used: used.buffers,
         plan: Plan::new(program.sizes.len()),
         scalars: Scalars::new(program),
         offsets: BTreeMap::new(),
@@ -112,6 +116,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
 
 struct Builder<'p> {
     program: &'p UProgram,
+    used: BTreeSet<Buffer>,
     plan: Plan,
     scalars: Scalars<'p>,
     offsets: BTreeMap<Buffer, usize>,
@@ -148,7 +153,7 @@ impl Builder<'_> {
             match data.kind {
                 BufferKind::Scratch if data.procedure.is_some() => {}
                 BufferKind::Scratch => {
-                    let bytes = self.bytes(id)?;
+                    let bytes = self.placed_bytes(id)?;
                     let offset = self.plan.reserve_scratch(bytes, &data.name);
                     self.offsets.insert(id, self.plan.word(offset));
                 }
@@ -196,6 +201,23 @@ impl Builder<'_> {
         })?;
         let width = stored_bytes(data.dtype);
         Ok(self.plan.bytes(count, width, &data.name))
+    }
+
+    /// The bytes of a buffer that others lie beside: one element at least if it is used. Masked-out elements are loaded from the first place,
+    /// which nobody may write meanwhile.
+    fn placed_bytes(&mut self, buffer: Buffer) -> Result<Value, LayoutError> {
+        let bytes = self.bytes(buffer)?;
+        let data = &self.program.buffers[buffer];
+        let has_some = self
+            .program
+            .pool
+            .as_int(data.len)
+            .is_some_and(|len| len > 0);
+        if has_some || !self.used.contains(&buffer) {
+            return Ok(bytes);
+        }
+        let least = self.plan.int(stored_bytes(data.dtype));
+        Ok(self.plan.integer(IntOp::Max, bytes, least))
     }
 
     fn left(&mut self) -> Option<usize> {
@@ -253,7 +275,7 @@ impl Builder<'_> {
     fn frame(&mut self, id: ProcedureId) -> Result<Value, LayoutError> {
         let mut frame = Region::default();
         for buffer in self.program.frame(id).collect::<Vec<_>>() {
-            let bytes = self.bytes(buffer)?;
+            let bytes = self.placed_bytes(buffer)?;
             let name = &self.program.buffers[buffer].name;
             let offset = self.plan.reserve(&mut frame, bytes, name);
             self.offsets.insert(buffer, self.plan.word(offset));
