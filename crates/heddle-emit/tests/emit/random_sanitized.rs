@@ -3,7 +3,8 @@
 //!
 //! `HEDDLE_SANITIZED` says how many; `HEDDLE_SEED` runs one alone.
 
-use crate::harness::{random, sanitized};
+use crate::harness::{Case, drawn, random, sanitized};
+use heddle_ir::Tensor;
 use heddle_runtime::{Sanitizer, StandaloneError};
 
 /// The text of a barrier.
@@ -72,4 +73,23 @@ fn finds(sanitizer: Sanitizer, fault: &str, change: impl Fn(&str) -> Option<Stri
         }
     }
     panic!("no {fault} was found in {TRIED} broken programs")
+}
+
+/// A slice without elements that starts at the end of its axis, of an array and of an empty one.
+#[test]
+fn what_a_mask_leaves_out_is_no_access() {
+    let text = "fn @main(%x: f32[n], %k: i64[1]) -> (%y: f32[3]) {
+         %e = slice(%x, %k, [100], [1], axes=[0])
+         %p = pad(%e, [0, 1], 7, mode=constant)
+         %first = reshape(slice(%p, [0], [1], [1], axes=[0]), [1])
+         %y = pad(%first, [1, 1], 7, mode=constant)
+         return %y
+       }";
+    for n in [0, 4] {
+        let (module, mut inputs) = drawn("an empty slice", text, n, 1);
+        inputs[1] = Tensor::from_slice(vec![1], &[n]).into();
+        let case = Case::new("an empty slice", module, &inputs).unwrap_or_else(|e| panic!("{e}"));
+        let name = format!("{n} rows");
+        sanitized::check(&name, &case, Sanitizer::Address, &[(2, 2)], 2);
+    }
 }

@@ -7,7 +7,7 @@ use heddle_ir::{DType, Type};
 use super::super::{Lowerer, Result};
 use super::dtype_of;
 use crate::value::{Val, View};
-use heddle_uprogram::expr::ExprId;
+use heddle_uprogram::expr::{ExprId, Pool};
 
 impl Lowerer<'_> {
     pub(super) fn unsqueeze(&mut self, axes: &[usize], x: &Val, ty: &Type) -> Result<Val> {
@@ -66,14 +66,9 @@ impl Lowerer<'_> {
         self.view(ty, View::Slice(bounds, x.clone()))
     }
 
-    /// The start of a slice, clamped according to the sign of its step.
-    pub(in super::super) fn slice_start(
-        &mut self,
-        size: ExprId,
-        start: ExprId,
-        end: ExprId,
-        step: ExprId,
-    ) -> ExprId {
+    /// The start of a slice. One without elements starts within the axis, too: its first place may be loaded where a mask says that the
+    /// value is not used.
+    fn slice_start(&mut self, size: ExprId, start: ExprId, end: ExprId, step: ExprId) -> ExprId {
         let pool = &mut self.program.pool;
         if let (Some(size), Some(start), Some(end), Some(by)) = (
             pool.as_int(size),
@@ -81,13 +76,17 @@ impl Lowerer<'_> {
             pool.as_int(end),
             pool.as_int(step),
         ) {
-            return pool.int(slice_bounds(size, start, end, by).0);
+            let start = slice_bounds(size, start, end, by).0;
+            return pool.int(start.min(size - 1).max(0));
         }
         if pool.as_int(start) == Some(0) && pool.as_int(step).is_some_and(|by| by > 0) {
             return start;
         }
-        let [low, high] = self.slice_limits(size, step);
-        self.slice_clamped(size, start, [low, high])
+        let (zero, one) = (pool.int(0), pool.int(1));
+        let place = slice_place(pool, size, start);
+        let last = pool.difference(size, one);
+        let place = pool.binary(BinaryOp::Min, DType::I64, place, last);
+        pool.binary(BinaryOp::Max, DType::I64, place, zero)
     }
 
     /// The range of a slice's start or end.
@@ -101,7 +100,7 @@ impl Lowerer<'_> {
         [low, high]
     }
 
-    /// An index, counted from the end if negative, then clamped.
+    /// A slice's start or end, clamped.
     pub(in super::super) fn slice_clamped(
         &mut self,
         size: ExprId,
@@ -109,10 +108,7 @@ impl Lowerer<'_> {
         [low, high]: [ExprId; 2],
     ) -> ExprId {
         let pool = &mut self.program.pool;
-        let zero = pool.int(0);
-        let from_end = pool.sum(place, size);
-        let negative = pool.compare(CompareOp::Lt, DType::I64, place, zero);
-        let place = pool.select(DType::I64, negative, from_end, place);
+        let place = slice_place(pool, size, place);
         let place = pool.binary(BinaryOp::Max, DType::I64, place, low);
         pool.binary(BinaryOp::Min, DType::I64, place, high)
     }
@@ -123,4 +119,12 @@ impl Lowerer<'_> {
         let val = Val::lazy(dtype_of(ty), shape, View::Range(start, step));
         Ok(self.settled(val))
     }
+}
+
+/// A slice's start or end, from the end of the axis if negative.
+fn slice_place(pool: &mut Pool, size: ExprId, place: ExprId) -> ExprId {
+    let zero = pool.int(0);
+    let from_end = pool.sum(place, size);
+    let negative = pool.compare(CompareOp::Lt, DType::I64, place, zero);
+    pool.select(DType::I64, negative, from_end, place)
 }
