@@ -22,7 +22,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
   const int64_t to = heddle_share(4, 1, worker + 1, workers);
   if (from >= to) return;
   if (v8 <= 0) return;
-  const int64_t t1 = heddle_min_i64(heddle_max_i64((-1) + v3, 0), v3);
+  const int64_t t1 = heddle_max_i64(heddle_min_i64((-1) + v3, v3 - 1), 0);
   for (int64_t v4 = 0; v4 < v8; v4++) {
     const int64_t t2 = ((v4 + t1) * 4);
     for (int64_t v5 = from; v5 < to; v5++) {

@@ -24,7 +24,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   (void)env, (void)worker, (void)workers;
   if (worker != 0 % workers) return;
   if (v8 <= 0) return;
-  const int64_t t1 = heddle_min_i64(heddle_max_i64((-1) + v3, 0), v3);
+  const int64_t t1 = heddle_max_i64(heddle_min_i64((-1) + v3, v3 - 1), 0);
   HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v8; v4++) {
     const int64_t t2 = ((v4 + t1) * 4);
