@@ -97,11 +97,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         false => Some(builder.stack(&calls)?),
     };
     let left = builder.left();
-    // Masked-out elements are loaded from offset 0, even of an empty buffer.
-    let plan = &mut builder.plan;
-    let spare = plan.int(heddle_abi::plan::ALIGNMENT);
-    plan.reserve_scratch(spare, "scratch memory");
-    let derived = builder.scalars.derived(plan);
+    let derived = builder.scalars.derived(&mut builder.plan);
     Ok(Layout {
         plan: builder.plan,
         offsets: builder.offsets,
@@ -162,7 +158,7 @@ impl Builder<'_> {
                     self.plan.segments += 1;
                 }
                 BufferKind::Own => {
-                    let bytes = self.bytes(id)?;
+                    let bytes = self.placed_bytes(id)?;
                     let (offset, stride) = self.for_units(bytes, None, &data.name);
                     self.offsets.insert(id, offset);
                     self.strides.insert(id, stride);
