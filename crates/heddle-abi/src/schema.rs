@@ -41,6 +41,8 @@ pub mod waits {
     pub const MEETING: u32 = 3;
     /// It has ended.
     pub const ENDED: u32 = 4;
+    /// For numbers that all blocks gather.
+    pub const NUMBERS: u32 = 5;
 }
 
 /// The kinds of waits by their names in C.
@@ -50,6 +52,7 @@ pub const WAITS: &[(&str, u32)] = &[
     ("SIGNAL", waits::SIGNAL),
     ("MEETING", waits::MEETING),
     ("ENDED", waits::ENDED),
+    ("NUMBERS", waits::NUMBERS),
 ];
 
 /// A structure, as C sees it.

@@ -130,7 +130,13 @@ pub const C: Dialect = Dialect {
 pub const CUDA: Dialect = Dialect {
     name: "cuda",
     words: include_str!("prelude/cuda.h"),
-    routines: concat!(routines!(), "\n", include_str!("prelude/lanes.h")),
+    routines: concat!(
+        routines!(),
+        "\n",
+        include_str!("prelude/lanes.h"),
+        "\n",
+        include_str!("prelude/gather.h")
+    ),
     type_name: c_type,
     // The device has aligned copies.
     unaligned: "",
@@ -200,7 +206,9 @@ impl Dialect {
     /// The word that says in which memory a buffer lies, if there are several.
     pub fn memory(&self, buffer: &BufferData) -> Option<&'static str> {
         let word = match buffer.kind {
-            BufferKind::Resident(_) | BufferKind::Mirrored(_) => self.on_chip,
+            BufferKind::Resident(_) | BufferKind::Mirrored(_) | BufferKind::Gathered(_) => {
+                self.on_chip
+            }
             _ => self.global,
         };
         (!word.is_empty()).then_some(word)

@@ -37,7 +37,8 @@ struct Function {
 
 struct Call {
     function: usize,
-    in_pieces: bool,
+    /// Arguments that only some kinds of operators have.
+    special: String,
     args: Vec<String>,
     /// The operator's error site, if its function takes it.
     site: Option<usize>,
@@ -104,7 +105,10 @@ impl Functions {
         };
         Call {
             function: number,
-            in_pieces: program.operators[id].share.is_in_pieces(),
+            special: match prefix {
+                "op" => special(program, id),
+                _ => String::new(),
+            },
             args: shared.places.iter().map(own).collect(),
             site: takes_site.then_some(id.index()),
         }
@@ -144,9 +148,25 @@ impl Functions {
         let args = args.map(|name| format!(", {before_names}{name}"));
         let args: String = args.collect();
         let site = call.site.map_or(String::new(), |site| format!(", {site}"));
-        let phase = if call.in_pieces { ", ++phase" } else { "" };
-        format!("{prefix}{k}(env, worker, workers{phase}{args}{site});")
+        let special = &call.special;
+        format!("{prefix}{k}(env, worker, workers{special}{args}{site});")
     }
+}
+
+/// Arguments of an operator in pieces, or of one that gathers an array.
+fn special(program: &UProgram, id: OperatorId) -> String {
+    let op = &program.operators[id];
+    match (op.share.is_in_pieces(), op.gathers(program)) {
+        (true, _) => ", ++phase".into(),
+        (false, Some(_)) => format!(", {}, gathering", given(program)),
+        (false, None) => String::new(),
+    }
+}
+
+/// The words of the present gathering.
+pub fn given(program: &UProgram) -> String {
+    let words = program.given_words().unwrap_or(0);
+    format!("given + (gathering & 1) * {words}")
 }
 
 /// The text with its function's name, buffers and variables replaced by their indices in order of

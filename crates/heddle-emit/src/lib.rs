@@ -14,6 +14,7 @@ mod dialect;
 mod fold;
 mod fold_tiles;
 mod functions;
+mod gatherings;
 mod host;
 mod leaving;
 mod limits;

@@ -27,7 +27,9 @@ impl Arguments {
             buffers: BTreeSet::new(),
             locals: BTreeSet::new(),
         };
-        args.buffers.insert(op.body.store().buffer);
+        // What units give each other goes by way of other memory.
+        let to = Some(op.body.store().buffer).filter(|_| op.gathers(program).is_none());
+        args.buffers.extend(to);
         args.buffers.extend(op.body.own());
         let exprs = op
             .body
@@ -120,8 +122,12 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
     };
     w.share();
     w.body();
-    let in_pieces = op.share.is_in_pieces();
-    if in_pieces {
+    let special = match (op.share.is_in_pieces(), op.gathers(program)) {
+        (true, _) => ", uint32_t phase",
+        (false, Some(_)) => ", uint64_t *given, uint32_t count",
+        (false, None) => "",
+    };
+    if op.share.is_in_pieces() {
         w.text.line("}");
     }
     // The assembler waits for each product of a warpgroup in a function that is called (ptxas, C7510), so they are a part of the kernel.
@@ -130,18 +136,18 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
         false => dialect.function,
     };
     let name = format!("{qualifier} op{}", id.index());
-    Function::of(&name, in_pieces, parameters, text)
+    Function::of(&name, special, parameters, text)
 }
 
 impl Function {
-    /// The function of a name and its qualifier, from the lines of its body.
-    pub fn of(declared: &str, in_pieces: bool, parameters: Vec<Parameter>, body: Text) -> Self {
+    /// The function of a name and its qualifier, from the lines of its body. `special` are parameters that only some kinds of operators have.
+    pub fn of(declared: &str, special: &str, parameters: Vec<Parameter>, body: Text) -> Self {
         let body = body.finish();
         let takes_site = body.contains(&format!("(env, {},", Site::Parameter));
-        let phase = in_pieces.then(|| ", uint32_t phase".to_owned());
+        let special = [special.to_owned()];
         let own = parameters.iter().map(|p| format!(", {} {}", p.ty, p.name));
         let site = takes_site.then(|| format!(", const uint32_t {}", Site::Parameter));
-        let own: String = phase.into_iter().chain(own).chain(site).collect();
+        let own: String = special.into_iter().chain(own).chain(site).collect();
         let mut head =
             format!("{declared}(const heddle_env *env, int32_t worker, int32_t workers{own}) {{");
         for array in &parameters {
@@ -433,6 +439,13 @@ impl Writer<'_> {
 
     /// Writes an element.
     pub fn store(&mut self, buffer: Buffer, offset: &str, value: &str) {
+        let result = self.op.body.store().buffer;
+        if buffer == result && self.op.gathers(self.program).is_some() {
+            let (place, value) = (bare(offset), bare(value));
+            return self
+                .text
+                .line(format!("heddle_give(&given[{place}], count, {value});"));
+        }
         if let Some(mirror) = self.program.buffers[buffer].kind.mirror() {
             let (b, units) = (buffer.index(), mirror.cluster.units);
             let (place, value) = (bare(offset), bare(value));

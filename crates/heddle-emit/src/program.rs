@@ -6,8 +6,8 @@ use heddle_ir::op::BinaryOp;
 use heddle_ir::{DType, Entity};
 use heddle_uprogram::layout::stored_bytes;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Cluster, Local, LocalKind, Mirror, OperatorId, Port, ProcedureId, Stmt,
-    Sync, Team, Units,
+    Buffer, BufferKind, Cluster, Gather, Local, LocalKind, Mirror, OperatorId, Port, ProcedureId,
+    Stmt, Sync, Team, Units,
 };
 use heddle_uprogram::{Expr, ExprId, Layout, UProgram};
 
@@ -243,6 +243,7 @@ impl Writer<'_> {
         if self.control == Control::Units {
             self.check_units();
             self.copy_residents();
+            self.begin_gathering();
         }
         self.join();
         self.resume();
@@ -274,7 +275,8 @@ impl Writer<'_> {
             .first()
             .map(|(id, resident, _)| (id.index(), resident.units));
         let clusters = self.program.cluster().map(Cluster::all_units);
-        let (site, units) = match (planned, clusters) {
+        let gathered = self.program.gathered().map(|(_, gather)| gather.units);
+        let (site, units) = match (planned, clusters.or(gathered.min())) {
             (Some(planned), _) => planned,
             (None, Some(units)) => {
                 let first = self.program.running().first().map_or(0, |id| id.index());
@@ -306,6 +308,7 @@ impl Writer<'_> {
                 | [BufferKind::Segment, BufferKind::Segment]
                 | [BufferKind::Resident(_), BufferKind::Resident(_)]
                 | [BufferKind::Mirrored(_), BufferKind::Mirrored(_)]
+                | [BufferKind::Gathered(_), BufferKind::Gathered(_)]
         );
         is_alike && is_common(a) && is_common(b)
     }
@@ -348,9 +351,9 @@ impl Writer<'_> {
                         format!("(env->segments + (env->slots[{k}] << env->slot_bits))"),
                     )
                 }
-                BufferKind::Resident(at) | BufferKind::Mirrored(Mirror { at, .. }) => {
-                    ("", self.resident_array(id, at))
-                }
+                BufferKind::Resident(at)
+                | BufferKind::Mirrored(Mirror { at, .. })
+                | BufferKind::Gathered(Gather { at, .. }) => ("", self.resident_array(id, at)),
                 BufferKind::Row | BufferKind::Shared => continue,
                 // Each activation assigns them.
                 _ if self.in_frames(id) => ("", "0".into()),
@@ -427,7 +430,10 @@ impl Writer<'_> {
                     self.grow(*id, of);
                     self.turn_to(&mut team, op.team);
                     let call = self.functions.call(*id, "");
-                    self.run(*id, call);
+                    match op.gathers(self.program) {
+                        Some(_) => self.gather(*id, call),
+                        None => self.run(*id, call),
+                    }
                 }
                 Stmt::Let(local, expr) => {
                     let site = self.site(&self.program.locals[*local].name);

@@ -98,7 +98,7 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
         memory: dialect.memory(&program.buffers[part.buffer]),
     };
     let name = format!("{} resident{}", dialect.function, id.index());
-    Some(Function::of(&name, false, vec![parameter], text))
+    Some(Function::of(&name, "", vec![parameter], text))
 }
 
 impl OperatorWriter<'_> {

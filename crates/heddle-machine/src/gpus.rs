@@ -79,6 +79,8 @@ impl Machine {
                 },
                 one_to_one_ns: 800.0,
                 cluster_ns: None,
+                // Below a microsecond by public reports, a barrier of ours 2.9.
+                gather_ns: Some(900.0),
                 resize_ns: None,
             },
             exchange: Some(Exchange {
@@ -187,6 +189,8 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
             all_to_one: COUNTER,
             one_to_one_ns: 700.0,
             cluster_ns: Some(630.0),
+            // An estimate: a store and a load by way of the L2, half a look, and the vote of a block's lanes.
+            gather_ns: Some(500.0),
             resize_ns: None,
         },
         exchange: Some(SHUFFLES),

@@ -231,6 +231,7 @@ const SYNCS: Syncs = Syncs {
     },
     one_to_one_ns: 100.0,
     cluster_ns: None,
+    gather_ns: None,
     resize_ns: Some(10.0),
 };
 

@@ -52,6 +52,9 @@ pub struct Syncs {
     pub one_to_one_ns: f64,
     /// All units of a cluster wait for each other by the device's own barrier; `None` where there are no clusters. Nanoseconds.
     pub cluster_ns: Option<f64>,
+    /// All units give each other numbers that lie beside a flag: from the store of the last one to its load by all. `None` where units share
+    /// no memory in which that is faster than a barrier. Nanoseconds.
+    pub gather_ns: Option<f64>,
     /// A point at which the number of units may change and does not; `None` where it is fixed for a launch. Nanoseconds.
     pub resize_ns: Option<f64>,
 }
@@ -77,6 +80,7 @@ impl Syncs {
             all_to_one: self.all_to_one.scaled(by),
             one_to_one_ns: self.one_to_one_ns * by,
             cluster_ns: self.cluster_ns.map(|ns| ns * by),
+            gather_ns: self.gather_ns.map(|ns| ns * by),
             resize_ns: self.resize_ns,
         }
     }

@@ -166,6 +166,7 @@ fn h200_has_the_figures_of_its_file() {
         ("block_barrier_ns", syncs.lanes_ns.unwrap()),
         ("grid_barrier_ns", machine.barrier_ns(units)),
         ("cluster_barrier_8_ns", syncs.cluster_ns.unwrap()),
+        ("grid_barrier_flags_ns", syncs.gather_ns.unwrap()),
         ("wait_one_to_one_ns", syncs.one_to_one_ns),
         ("wait_one_to_all_ns", machine.one_to_all_ns(units)),
         ("wait_all_to_one_ns", machine.all_to_one_ns(units)),

@@ -82,6 +82,7 @@ impl Machine {
                 all_to_one: Cost::fixed(115.0),
                 one_to_one_ns: 115.0,
                 cluster_ns: None,
+                gather_ns: None,
                 resize_ns: None,
             },
             exchange: None,

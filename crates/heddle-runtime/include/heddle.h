@@ -82,6 +82,7 @@ enum {
   HEDDLE_WAITS_SIGNAL = 2,
   HEDDLE_WAITS_MEETING = 3,
   HEDDLE_WAITS_ENDED = 4,
+  HEDDLE_WAITS_NUMBERS = 5,
 };
 
 /* A row-major tensor without gaps. Dims beyond the rank are unspecified. */

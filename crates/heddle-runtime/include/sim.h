@@ -997,6 +997,8 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_load_relaxed(word) (*(const volatile uint32_t *)(word))
 #define heddle_load_acquire(word) heddle_sim::load(word)
 #define heddle_store_release(word, value) heddle_sim::store((word), (value))
+#define heddle_load_word(word) heddle_sim::load(word)
+#define heddle_store_word(word, value) heddle_sim::store((word), (value))
 #define heddle_arrive(word) ((void)heddle_sim::add((word), 1))
 #define heddle_add(word, value) heddle_sim::add((word), (value))
 /* The host raises errors from another thread. */

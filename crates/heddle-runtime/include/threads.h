@@ -272,6 +272,8 @@ static inline heddle_quad heddle_load_quad(const float *place) {
 #define heddle_load_relaxed(word) __atomic_load_n((word), __ATOMIC_RELAXED)
 #define heddle_load_acquire(word) __atomic_load_n((word), __ATOMIC_ACQUIRE)
 #define heddle_store_release(word, value) __atomic_store_n((word), (value), __ATOMIC_RELEASE)
+#define heddle_load_word(word) __atomic_load_n((word), __ATOMIC_RELAXED)
+#define heddle_store_word(word, value) __atomic_store_n((word), (value), __ATOMIC_RELAXED)
 #define heddle_arrive(word) ((void)__atomic_fetch_add((word), 1, __ATOMIC_ACQ_REL))
 #define heddle_add(word, value) __atomic_fetch_add((word), (uint64_t)(value), __ATOMIC_ACQ_REL)
 static inline uint32_t heddle_swap_if(uint32_t *word, uint32_t expected, uint32_t value) {

@@ -86,7 +86,7 @@ pub(crate) fn stuck(notes: &[Note], block: i64, limit: Duration) -> RunError {
     for (unit, note) in notes.iter().enumerate() {
         match note.wait.kind {
             waits::ENDED => ended.push(unit),
-            waits::BARRIER | waits::SIGNAL | waits::MEETING => {
+            waits::BARRIER | waits::SIGNAL | waits::MEETING | waits::NUMBERS => {
                 groups.entry((note.line, note.wait)).or_default().push(unit);
             }
             _ => busy.push(unit),
@@ -135,6 +135,10 @@ impl Wait {
                 let all = 0..notes.len();
                 let missing: Vec<_> = all.filter(|&unit| notes[unit].round < number).collect();
                 format!("barrier {number} of all blocks, {}", lacks(&missing))
+            }
+            waits::NUMBERS => {
+                let count = self.count;
+                format!("number {first} of the {count} of gathering {number}")
             }
             _ => {
                 let count = usize::try_from(self.count).unwrap_or(0);

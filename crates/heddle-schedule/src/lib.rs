@@ -31,6 +31,7 @@ mod cut_shares;
 mod effects;
 mod fork_calls;
 pub mod fuse;
+mod gather_state;
 mod independent_parts;
 mod join_lanes;
 mod keep_resident;
@@ -78,6 +79,7 @@ pub use cost::time;
 pub use cut_shares::cut_shares;
 pub use fork_calls::fork_calls;
 pub use fuse::fuse;
+pub use gather_state::gather_state;
 pub use join_lanes::{join_lanes, join_lanes_of};
 pub use keep_resident::keep_resident;
 pub use keep_state::keep_state;
@@ -210,6 +212,11 @@ pub const PASSES: &[Pass] = &[
         name: "mirror_state",
         about: "keep a copy of what a cluster's units exchange in the shared memory of each",
         run: |program, latency| mirror_state(program, latency.machine()),
+    },
+    Pass {
+        name: "gather_state",
+        about: "have units give each other what all read, number by number, in place of a wait",
+        run: gather_state,
     },
     Pass {
         name: "plan_memory",

@@ -118,7 +118,11 @@ impl Memo {
                 partition: Partition::of_every(program, buffer)
                     .or_else(|| Partition::under(program, op, share, offset))
                     .map(Rc::new),
-                lanes: among_lanes(offset).map(Rc::new),
+                lanes: match write && op.gathers(program).is_some() {
+                    // Other lanes take the numbers of all units than those that compute the own ones.
+                    true => None,
+                    false => among_lanes(offset).map(Rc::new),
+                },
                 write,
             };
             let reads = program.loads_of(&op.body.exprs()).into_iter();

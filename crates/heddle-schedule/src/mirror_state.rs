@@ -15,19 +15,17 @@
 //! It applies where a step then takes less time: an access to the L2 is saved, and a store goes to each unit of the cluster. It does
 //! *not* keep arrays that procedures touch or units outside of the cluster write, nor other types than `f32`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use heddle_machine::Machine;
 use heddle_uprogram::expr::{Expr, Store};
-use heddle_uprogram::live::Names;
 use heddle_uprogram::program::{
     Body, Buffer, BufferData, BufferKind, Cluster, Lanes, Mirror, Operator, OperatorId, Share,
-    Stmt, Team, UProgram, for_each_stmt,
+    Stmt, Team, UProgram,
 };
 
 use crate::cost::touched;
-use crate::on_chip::{array_len, grows, places, reached, swapped, taken_words};
-use crate::trips::visit;
+use crate::on_chip::{Access, Group, groups, grows, places, taken_words};
 
 /// Puts copies of arrays into the shared memory of a cluster's units, on machines whose launches are in clusters.
 pub fn mirror_state(program: &mut UProgram, machine: &Machine) {
@@ -59,100 +57,6 @@ pub fn mirror_state(program: &mut UProgram, machine: &Machine) {
             plan.apply(program, &places);
         }
     }
-}
-
-/// Arrays that have each other's memory in turns.
-struct Group {
-    /// Each with its length.
-    members: BTreeMap<Buffer, u64>,
-    /// The operators that touch them.
-    accesses: BTreeMap<OperatorId, Access>,
-    /// Do statements of all units read them?
-    is_common: bool,
-}
-
-/// An operator's accesses to a group.
-#[derive(Clone, Copy, Default)]
-struct Access {
-    reads: bool,
-    writes: bool,
-    /// Executions in a run.
-    often: f64,
-    in_loop: bool,
-}
-
-/// The arrays that may be mirrored.
-fn groups(program: &UProgram) -> Vec<Group> {
-    let swapped = swapped(program);
-    let mut by_buffer: BTreeMap<Buffer, BTreeMap<OperatorId, Access>> = BTreeMap::new();
-    visit(program, &program.body, 1.0, &mut |stmt, often| {
-        let &Stmt::Run(id) = stmt else { return };
-        let op = &program.operators[id];
-        let mut see = |buffer: Buffer, write: bool| {
-            let of = by_buffer.entry(buffer).or_default().entry(id).or_default();
-            of.reads |= !write;
-            of.writes |= write;
-        };
-        let loads = program.loads_of(&op.body.exprs());
-        loads.into_iter().for_each(|load| see(load.0, false));
-        see(op.body.store().buffer, true);
-        let touched: BTreeSet<Buffer> = program.accesses_of(op).iter().map(|a| a.0).collect();
-        for buffer in touched {
-            let of = by_buffer.entry(buffer).or_default().entry(id).or_default();
-            of.often += often;
-            of.in_loop |= often > 1.0;
-        }
-    });
-    let (in_procedures, common) = read_elsewhere(program);
-    let mut found = vec![];
-    let mut seen = BTreeSet::new();
-    for first in by_buffer.keys() {
-        let together = reached(*first, &swapped);
-        let is_new = together.iter().all(|buffer| seen.insert(*buffer));
-        let lens = together.iter().map(|b| Some((*b, array_len(program, *b)?)));
-        let members: Option<BTreeMap<_, _>> = lens.collect();
-        let (Some(members), true) = (members, is_new) else {
-            continue;
-        };
-        if !together.is_disjoint(&in_procedures) {
-            continue;
-        }
-        let mut accesses: BTreeMap<OperatorId, Access> = BTreeMap::new();
-        for (id, one) in together.iter().filter_map(|b| by_buffer.get(b)).flatten() {
-            let of = accesses.entry(*id).or_default();
-            of.reads |= one.reads;
-            of.writes |= one.writes;
-            of.in_loop |= one.in_loop;
-            of.often = of.often.max(one.often);
-        }
-        found.push(Group {
-            is_common: !together.is_disjoint(&common),
-            members,
-            accesses,
-        });
-    }
-    found
-}
-
-/// Arrays that procedures refer to, and those that statements of all units read.
-fn read_elsewhere(program: &UProgram) -> (BTreeSet<Buffer>, BTreeSet<Buffer>) {
-    let mut in_procedures = Names::default();
-    for (_, procedure) in program.procedures.iter() {
-        in_procedures.mention(program, &procedure.body);
-    }
-    let mut common = Names::default();
-    for_each_stmt(&program.body, &mut |stmt| match stmt {
-        Stmt::Swap(..) => {}
-        Stmt::Run(id) => {
-            let op = &program.operators[*id];
-            let sizes: Vec<_> = op.axes.iter().map(|axis| axis.1).chain(op.grow).collect();
-            let loads = program.loads_of(&sizes);
-            common.buffers.extend(loads.iter().map(|load| load.0));
-        }
-        Stmt::Call(_) => in_procedures.used_by(program, stmt),
-        stmt => common.used_by(program, stmt),
-    });
-    (in_procedures.buffers, common.buffers)
 }
 
 impl Group {
@@ -198,8 +102,7 @@ impl Group {
         let is_kept = |buffer: &Buffer| program.buffers[*buffer].kind.first_word().is_some();
         let mut touched = program.accesses_of(op).into_iter().map(|access| access.0);
         let is_map = matches!(op.body, Body::Map { .. }) && op.share != Share::Every;
-        let mut sizes = op.axes.iter().map(|axis| program.pool.as_int(axis.1));
-        let points = sizes.try_fold(1, |points: i64, size| points.checked_mul(size?));
+        let points = op.points(&program.pool);
         let most = self.members.values().sum::<u64>();
         let is_small = points.is_some_and(|points| points.unsigned_abs() <= most);
         let is_of_all = is_map && op.team.is_none() && !touched.any(|b| is_kept(&b));

@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use heddle_ir::DType;
-use heddle_uprogram::program::{Buffer, BufferKind, Resident, ResidentPart, Stmt, UProgram};
+use heddle_uprogram::live::Names;
+use heddle_uprogram::program::{
+    Buffer, BufferKind, OperatorId, Resident, ResidentPart, Stmt, UProgram, for_each_stmt,
+};
+
+use crate::trips::visit;
 
 /// May a lack of memory interrupt the program?
 pub(super) fn grows(program: &UProgram) -> bool {
@@ -61,9 +66,10 @@ pub(super) fn taken_words(program: &UProgram, all: usize) -> Vec<u64> {
             let data = &program.buffers[buffer];
             let len = program.pool.as_int(data.len);
             if let (Some(at), Some(len)) = (data.kind.first_word(), len) {
-                let units = match data.kind.mirror() {
-                    Some(mirror) => mirror.cluster.team.units(all),
-                    None => op.units_of(all),
+                let units = match data.kind {
+                    BufferKind::Mirrored(mirror) => mirror.cluster.team.units(all),
+                    BufferKind::Gathered(_) => 0..all,
+                    _ => op.units_of(all),
                 };
                 take(units, u64::from(at) + len as u64);
             }
@@ -87,4 +93,98 @@ pub(super) fn places(members: &BTreeMap<Buffer, u64>, start: u64) -> (Vec<(Buffe
         end = end.saturating_add(*len).saturating_add(QUAD - 1) / QUAD * QUAD;
     }
     (places, end)
+}
+
+/// Arrays that have each other's memory in turns.
+pub(super) struct Group {
+    /// Each with its length.
+    pub(super) members: BTreeMap<Buffer, u64>,
+    /// The operators that touch them.
+    pub(super) accesses: BTreeMap<OperatorId, Access>,
+    /// Do statements of all units read them?
+    pub(super) is_common: bool,
+}
+
+/// An operator's accesses to a group.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Access {
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// Executions in a run.
+    pub(super) often: f64,
+    pub(super) in_loop: bool,
+}
+
+/// The arrays that all units may touch and that may lie there.
+pub(super) fn groups(program: &UProgram) -> Vec<Group> {
+    let swapped = swapped(program);
+    let mut by_buffer: BTreeMap<Buffer, BTreeMap<OperatorId, Access>> = BTreeMap::new();
+    visit(program, &program.body, 1.0, &mut |stmt, often| {
+        let &Stmt::Run(id) = stmt else { return };
+        let op = &program.operators[id];
+        let mut see = |buffer: Buffer, write: bool| {
+            let of = by_buffer.entry(buffer).or_default().entry(id).or_default();
+            of.reads |= !write;
+            of.writes |= write;
+        };
+        let loads = program.loads_of(&op.body.exprs());
+        loads.into_iter().for_each(|load| see(load.0, false));
+        see(op.body.store().buffer, true);
+        let touched: BTreeSet<Buffer> = program.accesses_of(op).iter().map(|a| a.0).collect();
+        for buffer in touched {
+            let of = by_buffer.entry(buffer).or_default().entry(id).or_default();
+            of.often += often;
+            of.in_loop |= often > 1.0;
+        }
+    });
+    let (in_procedures, common) = read_elsewhere(program);
+    let mut found = vec![];
+    let mut seen = BTreeSet::new();
+    for first in by_buffer.keys() {
+        let together = reached(*first, &swapped);
+        let is_new = together.iter().all(|buffer| seen.insert(*buffer));
+        let lens = together.iter().map(|b| Some((*b, array_len(program, *b)?)));
+        let members: Option<BTreeMap<_, _>> = lens.collect();
+        let (Some(members), true) = (members, is_new) else {
+            continue;
+        };
+        if !together.is_disjoint(&in_procedures) {
+            continue;
+        }
+        let mut accesses: BTreeMap<OperatorId, Access> = BTreeMap::new();
+        for (id, one) in together.iter().filter_map(|b| by_buffer.get(b)).flatten() {
+            let of = accesses.entry(*id).or_default();
+            of.reads |= one.reads;
+            of.writes |= one.writes;
+            of.in_loop |= one.in_loop;
+            of.often = of.often.max(one.often);
+        }
+        found.push(Group {
+            is_common: !together.is_disjoint(&common),
+            members,
+            accesses,
+        });
+    }
+    found
+}
+
+/// Arrays that procedures refer to, and those that statements of all units read.
+fn read_elsewhere(program: &UProgram) -> (BTreeSet<Buffer>, BTreeSet<Buffer>) {
+    let mut in_procedures = Names::default();
+    for (_, procedure) in program.procedures.iter() {
+        in_procedures.mention(program, &procedure.body);
+    }
+    let mut common = Names::default();
+    for_each_stmt(&program.body, &mut |stmt| match stmt {
+        Stmt::Swap(..) => {}
+        Stmt::Run(id) => {
+            let op = &program.operators[*id];
+            let sizes: Vec<_> = op.axes.iter().map(|axis| axis.1).chain(op.grow).collect();
+            let loads = program.loads_of(&sizes);
+            common.buffers.extend(loads.iter().map(|load| load.0));
+        }
+        Stmt::Call(_) => in_procedures.used_by(program, stmt),
+        stmt => common.used_by(program, stmt),
+    });
+    (in_procedures.buffers, common.buffers)
 }

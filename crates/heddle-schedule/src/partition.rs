@@ -3,8 +3,7 @@
 use crate::linear::{Linear, Monomial, bound};
 use heddle_uprogram::expr::{Expr, ExprId};
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Grid, Lanes, Local, LocalKind, Operator, Share, Split, Team, UProgram,
-    Units,
+    Buffer, Grid, Lanes, Local, LocalKind, Operator, Share, Split, Team, UProgram, Units,
 };
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
@@ -54,8 +53,8 @@ pub enum LanePartition {
 impl Partition {
     /// The partition of a read that every unit makes; `None` unless each has a copy.
     pub fn of_every(program: &UProgram, buffer: Buffer) -> Option<Partition> {
-        let is_own = matches!(program.buffers[buffer].kind, BufferKind::Own);
-        is_own.then_some(Partition::Each)
+        let is_of_each = program.buffers[buffer].kind.is_of_each();
+        is_of_each.then_some(Partition::Each)
     }
 
     /// The partition of the elements at this offset; `None` if the offset does not determine the

@@ -72,6 +72,7 @@ impl Printer<'_> {
                 BufferKind::Packed(_) => "packed",
                 BufferKind::Resident(_) => "resident",
                 BufferKind::Mirrored(_) => "mirrored",
+                BufferKind::Gathered(_) => "gathered",
                 BufferKind::Scratch => "scratch",
                 BufferKind::Segment => "segment",
                 BufferKind::Own => "own",
@@ -111,7 +112,11 @@ impl Printer<'_> {
             let which = if resident.second { "second" } else { "first" };
             format!(", {which} operand resident at word {}", resident.at)
         });
-        let share = self.share(op, op.share) + &team + &lanes(op.lanes) + &resident;
+        let gathers = match op.gathers(self.program) {
+            Some(_) => ", all gather",
+            None => "",
+        };
+        let share = self.share(op, op.share) + &team + &lanes(op.lanes) + &resident + gathers;
         let candidates = self.program.candidates.get(&id).map_or(&[][..], |c| c);
         let is_chosen = |c: &&Candidate| c.share == op.share.whole().from_unit(0);
         let time = match candidates.iter().find(is_chosen) {

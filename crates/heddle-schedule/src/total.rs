@@ -10,7 +10,7 @@ use crate::partition::Partition;
 use crate::place_syncs::{Placed, Placer, State};
 use crate::trips::UNKNOWN_TRIP;
 use heddle_uprogram::program::{
-    Buffer, OperatorId, ProcedureId, Share, Stmt, Sync, Team, UProgram, Units,
+    Buffer, Operator, OperatorId, ProcedureId, Share, Stmt, Sync, Team, UProgram, Units,
 };
 
 /// The estimated time of a program with the synchronisations that it needs.
@@ -53,6 +53,9 @@ pub(super) fn procedure_times(
         .map(|(id, body)| (*id, walk.time(body)))
         .collect()
 }
+
+/// Bytes of a number that units give each other, with the count of the gathering.
+const GATHERED_BYTES: f64 = 8.0;
 
 /// Limit on the buffers that are known to be in the nearest memories of the units that wrote them.
 const MAX_WRITTEN: usize = 32;
@@ -137,6 +140,10 @@ impl<'p> Walk<'p> {
                             both.for_each(|(clock, load)| *clock += load * time);
                         }
                     }
+                    if op.gathers(self.program).is_some() {
+                        let end = latest(clocks) + self.gathering(op);
+                        clocks.fill(end);
+                    }
                 }
                 Stmt::Sync(sync) => self.sync(*sync, &mut now.times),
                 Stmt::Loop {
@@ -209,6 +216,16 @@ impl<'p> Walk<'p> {
         let old = now.written.len().saturating_sub(MAX_WRITTEN);
         now.written.drain(..old);
         time
+    }
+
+    /// The time in which all units get an operator's results from each other.
+    fn gathering(&self, op: &Operator) -> f64 {
+        let machine = self.latency.machine();
+        let to = &self.program.buffers[op.body.store().buffer];
+        let words = self.program.pool.as_int(to.len).unwrap_or(0) as f64;
+        let bytes = words * GATHERED_BYTES;
+        let each = machine.syncs.gather_ns.unwrap_or(0.0);
+        each + bytes / machine.unit_rate(machine.resident(), machine.units())
     }
 
     fn sync(&self, sync: Sync, clocks: &mut [f64]) {

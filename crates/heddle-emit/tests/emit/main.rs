@@ -12,6 +12,7 @@ mod dynamic_maps;
 mod extremes;
 mod fold_tiles;
 mod framed;
+mod gathers;
 mod grids;
 mod growth;
 mod harness;

@@ -7,6 +7,7 @@
 //! `HEDDLE_MUTANTS` says how many of all are run; `all` runs all.
 
 use crate::clusters;
+use crate::gathers;
 use crate::harness::{Case, PROGRAMS, drawn};
 use crate::mirrors;
 use crate::residents::cell;
@@ -102,6 +103,11 @@ fn cases() -> Vec<(String, Case, Grid)> {
     cases.push((
         "resident operands".into(),
         case.expect("it is compiled"),
+        GRID,
+    ));
+    cases.push((
+        "a cell that blocks gather".into(),
+        gathers::case("cell", &cell(1, 9), GRID.blocks, GRID.threads),
         GRID,
     ));
     cases

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::{Case, PROGRAMS, drawn, random};
+use crate::harness::{Case, PROGRAMS, all_gather, drawn, random};
 use heddle_abi::plan::{Array, Plan};
 use heddle_emit::CUDA;
 use heddle_gen::Config;
@@ -71,14 +71,16 @@ fn random_programs() {
             };
             heddle_opt::transform(&mut module, &options, &Machine::h100());
         }
-        let machine = Machine::h100()
-            .with_grid(blocks(seed), 64)
-            .with_barrier_ns(0.0);
+        let machine = Machine::h100().with_grid(blocks(seed), 64);
         let machine = match cluster(seed) {
             1 => machine,
             blocks => machine.in_clusters(blocks).expect("they fit"),
         };
-        let schedule = |program: &mut UProgram| heddle_schedule::schedule(program, &machine);
+        let eager = machine.clone().with_barrier_ns(0.0);
+        let schedule = |program: &mut UProgram| match seed % 3 {
+            0 => all_gather(program, &machine),
+            _ => heddle_schedule::schedule(program, &eager),
+        };
         Case::on_gpu(
             &format!("seed {seed}"),
             module,

@@ -1,19 +1,16 @@
-HEDDLE_PROGRAM(4, 1, 1, 0, 3);
+HEDDLE_PROGRAM(4, 1, 1, 0, 2);
 
 /* Bytes of each block's shared memory for what stays there, and its array. */
-HEDDLE_SYMBOL int64_t heddle_resident_bytes = 4608;
-HEDDLE_RESIDENTS(1152);
+HEDDLE_SYMBOL int64_t heddle_resident_bytes = 5120;
+HEDDLE_RESIDENTS(1280);
 
 /* line 3_ column 15 */
 HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b4, float *__restrict__ b5) {
   HEDDLE_GLOBAL(b4);
-  HEDDLE_GLOBAL(b5);
+  HEDDLE_ON_CHIP(b5);
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(64, 1, worker, workers);
-  const int64_t to = heddle_share(64, 1, worker + 1, workers);
-  if (from >= to) return;
   HEDDLE_ROLLED
-  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
+  for (int64_t v2 = 0 + heddle_lane; v2 < 64; v2 += heddle_lanes) {
     b5[v2] = b4[v2];
   }
 }
@@ -110,7 +107,7 @@ HEDDLE_FUNCTION void resident3(const heddle_env *env, int32_t worker, int32_t wo
 HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b2, const float *__restrict__ b3, const float *__restrict__ b5, const float *__restrict__ b7, float *__restrict__ b9) {
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b3);
-  HEDDLE_GLOBAL(b5);
+  HEDDLE_ON_CHIP(b5);
   HEDDLE_ON_CHIP(b7);
   HEDDLE_ON_CHIP(b9);
   (void)env, (void)worker, (void)workers;
@@ -170,17 +167,30 @@ HEDDLE_FUNCTION void op4(const heddle_env *env, int32_t worker, int32_t workers,
 }
 
 /* line 3_ column 15 */
-HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b9, const float *__restrict__ b10, float *__restrict__ b11) {
+HEDDLE_FUNCTION void op5(const heddle_env *env, int32_t worker, int32_t workers, uint64_t *given, uint32_t count, const float *__restrict__ b9, const float *__restrict__ b10) {
   HEDDLE_ON_CHIP(b9);
   HEDDLE_ON_CHIP(b10);
-  HEDDLE_GLOBAL(b11);
   (void)env, (void)worker, (void)workers;
   const int64_t from = heddle_share(64, 1, worker, workers);
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   if (from >= to) return;
   HEDDLE_ROLLED
   for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
-    b11[v2] = heddle_sigmoid_f32(b9[v2 + 192]) * heddle_tanh_f32(b10[v2]);
+    heddle_give(&given[v2], count, heddle_sigmoid_f32(b9[v2 + 192]) * heddle_tanh_f32(b10[v2]));
+  }
+}
+
+/* line 3_ column 15 */
+HEDDLE_FUNCTION void op6(const heddle_env *env, int32_t worker, int32_t workers, const float *__restrict__ b5, float *__restrict__ b12) {
+  HEDDLE_ON_CHIP(b5);
+  HEDDLE_GLOBAL(b12);
+  (void)env, (void)worker, (void)workers;
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  if (from >= to) return;
+  HEDDLE_ROLLED
+  for (int64_t v2 = from + heddle_lane; v2 < to; v2 += heddle_lanes) {
+    b12[v2] = b5[v2];
   }
 }
 
@@ -190,13 +200,13 @@ HEDDLE_MAIN {
   #define b2 ((const float *)env->inputs[2].data) /* u */
   #define b3 ((const float *)env->inputs[3].data) /* b */
   #define b4 ((const float *)env->constants[0]) /* constant */
-  #define b5 ((float *)(env->scratch + env->table[swapped0 ? 2 : 0])) /* line 3_ column 15 */
+  #define b5 ((float *)&heddle_residents()[swapped0 ? 1216 : 1152]) /* line 3_ column 15 */
   #define b6 ((float *)&heddle_residents()[swapped0 ? 576 : 512]) /* line 3_ column 15 */
   #define b7 ((float *)&heddle_residents()[640]) /* line 5_ column 18 */
-  #define b8 ((float *)(env->scratch + env->table[1])) /* line 5_ column 32 */
+  #define b8 ((float *)(env->scratch + env->table[0])) /* line 5_ column 32 */
   #define b9 ((float *)&heddle_residents()[896]) /* line 5_ column 10 */
   #define b10 ((float *)&heddle_residents()[swapped0 ? 512 : 576]) /* line 10_ column 10 */
-  #define b11 ((float *)(env->scratch + env->table[swapped0 ? 0 : 2])) /* line 3_ column 15 */
+  #define b11 ((float *)&heddle_residents()[swapped0 ? 1152 : 1216]) /* line 3_ column 15 */
   #define b12 ((float *)env->outputs[0].data) /* y */
   int64_t v0 = 0; /* iteration */
   int32_t swapped0 = 0; /* has a pair of arrays exchanged its memory? */
@@ -206,6 +216,9 @@ HEDDLE_MAIN {
   HEDDLE_RUN(resident2(env, worker, workers, b1));
   HEDDLE_RUN(resident3(env, worker, workers, b2));
   HEDDLE_UNIT_SYNC;
+  uint64_t *const given = (uint64_t *)(env->scratch + env->table[1]);
+  uint32_t gathering = 0;
+  HEDDLE_TRY(heddle_begin_gathering(env, worker, workers, given, 392));
   HEDDLE_RUN(op0(env, worker, workers, b4, b5));
   HEDDLE_RUN(op1(env, worker, workers, b4, b6));
   /* line 3_ column 15 */
@@ -213,14 +226,18 @@ HEDDLE_MAIN {
   for (v0 = 0; v0 < 64; v0++) {
     HEDDLE_TRY(heddle_iteration(env, 6, v0));
     HEDDLE_RUN(op2(env, worker, workers, b0, b1, b7, v0, 2));
-    HEDDLE_TRY(heddle_barrier(env, worker, workers));
+    HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op3(env, worker, workers, b2, b3, b5, b7, b9));
     HEDDLE_UNIT_SYNC;
     HEDDLE_RUN(op4(env, worker, workers, b6, b9, b10));
-    HEDDLE_RUN(op5(env, worker, workers, b9, b10, b11));
+    HEDDLE_NEXT_GATHERING(gathering, given, 392);
+    HEDDLE_RUN(op5(env, worker, workers, given + (gathering & 1) * 196, gathering, b9, b10));
+    heddle_come(given + (gathering & 1) * 196 + 64, gathering, worker, workers, 64, 0);
+    HEDDLE_TRY(heddle_gather(env, given + (gathering & 1) * 196, gathering, b11, 64, given + (gathering & 1) * 196 + 64, workers, 64, 0));
     swapped0 ^= 1;
   }
-  HEDDLE_RUN(op0(env, worker, workers, b5, b12));
+  HEDDLE_UNIT_SYNC;
+  HEDDLE_RUN(op6(env, worker, workers, b5, b12));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 2;
     env->outputs[0].dims[0] = 1;

@@ -61,6 +61,10 @@ impl Walk<'_> {
                 }
                 self.access(out, &accesses);
                 out.push(stmt.clone());
+                if self.program.operators[*id].gathers(self.program).is_some() {
+                    // A unit's lanes have met when it has all numbers.
+                    self.state.sync(Sync::Unit);
+                }
             }
             Stmt::Let(local, expr) => {
                 self.every_unit_reads(out, &[*expr]);

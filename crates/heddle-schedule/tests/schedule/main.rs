@@ -6,6 +6,7 @@ mod copies;
 mod filetests;
 mod forks;
 mod fuse;
+mod gathers;
 mod grids;
 mod kernels;
 mod lanes;

@@ -262,7 +262,7 @@ fn wrong_arrays_are_refused() {
         };
         p.buffers[first].kind = BufferKind::Mirrored(other);
     });
-    assert!(error.contains("another length or cluster"), "{error}");
+    assert!(error.contains("another kind, length or cluster"), "{error}");
     let error = refused(&|p| p.buffers[first].len = p.pool.int(0));
     assert!(error.contains("known number of f32"), "{error}");
 }

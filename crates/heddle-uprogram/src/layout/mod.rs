@@ -35,6 +35,8 @@ pub struct Layout {
     pub derived: BTreeMap<Local, usize>,
     /// Word of the offset of the variables that are kept between two launches of a run, if arrays grow.
     pub left: Option<usize>,
+    /// Word of the offset of the numbers that units give each other, if they gather arrays.
+    pub given: Option<usize>,
     /// The simulated stack, if the program has procedures.
     pub stack: Option<Stack>,
     /// The calls of the program.
@@ -97,6 +99,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         false => Some(builder.stack(&calls)?),
     };
     let left = builder.left();
+    let given = builder.given();
     let derived = builder.scalars.derived(&mut builder.plan);
     Ok(Layout {
         plan: builder.plan,
@@ -105,6 +108,7 @@ pub fn layout(program: &UProgram) -> Result<Layout, LayoutError> {
         segments: builder.segments,
         derived,
         left,
+        given,
         stack,
         calls,
     })
@@ -214,6 +218,17 @@ impl Builder<'_> {
         }
         let least = self.plan.int(stored_bytes(data.dtype));
         Ok(self.plan.integer(IntOp::Max, bytes, least))
+    }
+
+    /// Memory for two gatherings of the largest array.
+    fn given(&mut self) -> Option<usize> {
+        const NUMBER: i64 = 8;
+        let words = self.program.given_words()?;
+        let bytes = self.plan.int(2 * NUMBER * words);
+        let offset = self
+            .plan
+            .reserve_scratch(bytes, "numbers that units give each other");
+        Some(self.plan.word(offset))
     }
 
     fn left(&mut self) -> Option<usize> {

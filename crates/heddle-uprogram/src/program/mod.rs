@@ -22,6 +22,7 @@
 //! A fork splits the units into *teams*, one for each call. Inside the call, units are numbered
 //! within their team, and "all units" are those of the team; a team of one never waits. After the
 //! fork the teams join again.
+mod gather;
 mod mirror;
 mod names;
 mod operator;
@@ -39,6 +40,7 @@ use crate::expr::{Expr, ExprId, Pool};
 
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
+pub use gather::Gather;
 pub use mirror::Mirror;
 pub use operator::{
     Body, Candidate, Chain, ChainStep, Grid, Lanes, Multiplier, Operator, Routine, Share, Split,
@@ -194,6 +196,9 @@ pub enum BufferKind {
     /// Memory of the main program of which each unit of a cluster has a whole copy in its shared memory: a store goes to the copy of
     /// each, a load is of the unit's own. Of a known number of `f32`, in programs that no lack of memory interrupts.
     Mirrored(Mirror),
+    /// Memory of the main program of which all units have a whole copy in their shared memory: each operator that stores to it
+    /// leaves all its results on every unit. Of a known number of `f32`, in programs that no lack of memory interrupts.
+    Gathered(Gather),
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
     /// Workspace of a launch whose size the run determines: a range of addresses that is committed
@@ -223,8 +228,14 @@ impl BufferKind {
         match self {
             Self::Resident(at) => Some(*at),
             Self::Mirrored(mirror) => Some(mirror.at),
+            Self::Gathered(gather) => Some(gather.at),
             _ => None,
         }
+    }
+
+    /// True for memory of which each unit has a whole copy for itself.
+    pub fn is_of_each(&self) -> bool {
+        matches!(self, Self::Own | Self::Gathered(_))
     }
 
     /// True if it is a variable of one operator, of which each point has one.
@@ -243,6 +254,7 @@ impl BufferKind {
                 | Self::Own
                 | Self::Resident(_)
                 | Self::Mirrored(_)
+                | Self::Gathered(_)
         )
     }
 }

@@ -550,6 +550,12 @@ impl Operator {
         }
     }
 
+    /// The number of its points, if it is known.
+    pub fn points(&self, pool: &Pool) -> Option<i64> {
+        let mut sizes = self.axes.iter().map(|axis| pool.as_int(axis.1));
+        sizes.try_fold(1, |points: i64, size| points.checked_mul(size?))
+    }
+
     /// True if it statically has no points.
     pub fn is_empty(&self, pool: &Pool) -> bool {
         self.axes.iter().any(|a| pool.as_int(a.1) == Some(0))

@@ -10,9 +10,9 @@ use super::cursor::{Cursor, Result};
 use super::print::{buffer_kind, local_kind};
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferData, BufferKind, Call, CallId, Cluster, Lanes, Local, LocalData, LocalKind,
-    Mirror, Multiplier, Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt,
-    Sync, Team, Tile, UProgram, Units,
+    Buffer, BufferData, BufferKind, Call, CallId, Cluster, Gather, Lanes, Local, LocalData,
+    LocalKind, Mirror, Multiplier, Operator, OperatorId, Port, Procedure, ProcedureId, Resident,
+    Size, Stmt, Sync, Team, Tile, UProgram, Units,
 };
 
 pub(super) fn program(text: &str, load: Loader) -> Result<UProgram> {
@@ -221,6 +221,7 @@ impl Parser<'_, '_> {
             BufferKind::Shared,
             BufferKind::Resident(0),
             BufferKind::Mirrored(UNPLACED),
+            BufferKind::Gathered(Gather { at: 0, units: 0 }),
             BufferKind::Param,
         ];
         let mut plain = plain.into_iter().find(|k| buffer_kind(k) == word);
@@ -228,7 +229,15 @@ impl Parser<'_, '_> {
             self.c.expect_word("cluster")?;
             mirror.cluster = self.cluster()?;
         }
-        if let Some(BufferKind::Resident(at) | BufferKind::Mirrored(Mirror { at, .. })) = &mut plain
+        if let Some(BufferKind::Gathered(gather)) = &mut plain {
+            self.c.expect_word("units")?;
+            gather.units = self.c.number()?;
+        }
+        if let Some(
+            BufferKind::Resident(at)
+            | BufferKind::Mirrored(Mirror { at, .. })
+            | BufferKind::Gathered(Gather { at, .. }),
+        ) = &mut plain
         {
             self.c.expect_word("at")?;
             *at = self.c.number()?;

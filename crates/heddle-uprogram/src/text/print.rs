@@ -11,8 +11,9 @@ use super::labels;
 use super::shared::Shared;
 use crate::expr::ExprId;
 use crate::program::{
-    Buffer, BufferKind, CallId, Cluster, Lanes, Local, LocalKind, Mirror, Multiplier, Operator,
-    OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram, Units,
+    Buffer, BufferKind, CallId, Cluster, Gather, Lanes, Local, LocalKind, Mirror, Multiplier,
+    Operator, OperatorId, Port, Procedure, ProcedureId, Resident, Size, Stmt, Sync, Team, UProgram,
+    Units,
 };
 
 pub(super) fn program(program: &UProgram, options: &mut PrintOptions) -> io::Result<String> {
@@ -116,6 +117,9 @@ impl Printer<'_, '_, '_> {
         if let Some(Mirror { cluster, .. }) = data.kind.mirror() {
             let (Team { index, of }, units) = (cluster.team, cluster.units);
             self.put(format_args!(" cluster {index} of {of} units {units}"));
+        }
+        if let Some(Gather { units, .. }) = data.kind.gather() {
+            self.put(format_args!(" units {units}"));
         }
         if let Some(at) = data.kind.first_word() {
             self.put(format_args!(" at {at}"));
@@ -390,6 +394,7 @@ pub(super) fn buffer_kind(kind: &BufferKind) -> &'static str {
         BufferKind::Packed(_) => "packed",
         BufferKind::Resident(_) => "resident",
         BufferKind::Mirrored(_) => "mirrored",
+        BufferKind::Gathered(_) => "gathered",
         BufferKind::Scratch => "scratch",
         BufferKind::Segment => "segment",
         BufferKind::Own => "own",

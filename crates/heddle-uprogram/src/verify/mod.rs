@@ -20,7 +20,9 @@
 //! 7. Each unit that touches an array of which a cluster's units have copies is one of them, under all names of the array. A store is one to
 //!    all of them. It comes after a synchronisation of all of them, since each must have begun, and one stands between it and the end
 //!    of the program, since each must still be there.
-//! 8. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
+//! 8. Each unit that takes numbers of a gathering has given some, or said that it has none, so that all come to it before any is at the one
+//!    after the next, and memory for two suffices. What a gathering leaves is each unit's own, see 5.
+//! 9. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
 //!    same unit, unless both touch each element in the same lane.
 //!
 //! Memory has a scope: a lane (rows), a unit (rows that lanes share, what each unit has for itself), a cluster, or all units. So has a
@@ -39,6 +41,7 @@
 mod body;
 mod forks;
 mod frames;
+mod gathered;
 mod mirrors;
 mod own;
 mod owner;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{ScheduleError, buffer_name, operator_name};
 use crate::expr::ExprId;
-use crate::program::{Buffer, BufferKind, Share, Stmt, Sync, UProgram};
+use crate::program::{Buffer, Share, Stmt, Sync, UProgram};
 
 /// Checks that each unit has computed what it reads of its own, on every path, and after the last place at which units may have joined.
 pub fn verify_own(program: &UProgram) -> Result<(), ScheduleError> {
@@ -23,7 +23,7 @@ fn block(
     for stmt in stmts {
         let check = |exprs: &[ExprId], reader: &dyn Fn() -> String| {
             let mut loads = program.loads_of(exprs).into_iter().map(|load| load.0);
-            let is_own = |b: &Buffer| matches!(program.buffers[*b].kind, BufferKind::Own);
+            let is_own = |b: &Buffer| program.buffers[*b].kind.is_of_each();
             match loads.find(|b| is_own(b) && !made.contains(b)) {
                 None => Ok(()),
                 Some(buffer) => Err(ScheduleError::Own {
@@ -42,9 +42,17 @@ fn block(
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 check(&op.exprs(), &|| operator_name(program, *id))?;
-                if op.share == Share::Every {
+                if op.share == Share::Every || op.gathers(program).is_some() {
                     made.insert(op.body.store().buffer);
                 }
+            }
+            Stmt::Swap(a, b) => {
+                let both = [*a, *b].map(|buffer| made.remove(&buffer));
+                let now = [*b, *a].into_iter().zip(both);
+                made.extend(
+                    now.filter(|(_, is_made)| *is_made)
+                        .map(|(buffer, _)| buffer),
+                );
             }
             // Units that join have computed nothing.
             Stmt::Sync(Sync::Resize) => made.clear(),
@@ -52,8 +60,16 @@ fn block(
                 if let Some(Stmt::Sync(Sync::Resize)) = body.first() {
                     made.clear();
                 }
-                // It may not be entered.
-                block(program, body, &mut made.clone())?;
+                // It may not be entered, and is entered again with what an iteration leaves.
+                loop {
+                    let mut end = made.clone();
+                    block(program, body, &mut end)?;
+                    let before = made.len();
+                    made.retain(|buffer| end.contains(buffer));
+                    if made.len() == before {
+                        break;
+                    }
+                }
             }
             Stmt::If {
                 then, otherwise, ..

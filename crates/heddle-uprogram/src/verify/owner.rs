@@ -8,9 +8,7 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{
-    Buffer, BufferKind, Grid, Lanes, Local, Operator, Share, Split, Team, UProgram, Units,
-};
+use crate::program::{Buffer, Grid, Lanes, Local, Operator, Share, Split, Team, UProgram, Units};
 
 /// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +47,7 @@ pub enum Owner {
 impl Owner {
     /// The owner of the elements of a buffer at this offset.
     pub fn of(program: &UProgram, op: &Operator, buffer: Buffer, offset: ExprId) -> Owner {
-        if let BufferKind::Own = program.buffers[buffer].kind {
+        if program.buffers[buffer].kind.is_of_each() {
             return Owner::Each;
         }
         let owner = Self::among_all(program, op, offset);

@@ -39,7 +39,7 @@ use heddle_ir::{DType, Entity};
 
 use super::body::Site;
 use super::types::verify_pool;
-use super::{mirrors, residents};
+use super::{gathered, mirrors, residents};
 use crate::expr::{Expr, ExprId};
 use crate::program::{
     Body, Buffer, BufferData, BufferKind, CallId, Candidate, Cluster, Lanes, Local, LocalKind,
@@ -144,6 +144,7 @@ pub fn verify_program(program: &UProgram) -> Result<(), ProgramError> {
             .and_then(|()| lanes(program, op))
             .and_then(|()| residents::operand(program, op))
             .and_then(|()| mirrors::stored(program, op))
+            .and_then(|()| gathered::stored(program, op))
             .map_err(at(name()))?;
     }
     residents::apart(program).map_err(at("resident operands and arrays".into()))?;
@@ -193,11 +194,13 @@ fn clusters(program: &UProgram) -> Checked {
             alike &= is_alike(*other);
         }
     });
-    let planned = program.operators.iter().filter_map(|(_, op)| op.resident);
+    let residents = program.operators.iter().filter_map(|(_, op)| op.resident);
+    let gathered = program.gathered().map(|(_, gather)| gather.units);
+    let planned = residents.map(|resident| resident.units).chain(gathered);
     let all = first.map(Cluster::all_units);
     match first {
         None => Ok(()),
-        Some(_) if !alike || planned.into_iter().any(|r| Some(r.units) != all) => {
+        Some(_) if !alike || planned.into_iter().any(|units| Some(units) != all) => {
             Err(Fault::Rule("its clusters are those of another launch"))
         }
         Some(_) if program.has_forks() && in_procedures(program) => Err(Fault::Rule(
@@ -273,9 +276,14 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
 /// Operators that every unit runs, and only these, have their results in memory of each unit.
 fn own(program: &UProgram, op: &Operator) -> Checked {
     let to = op.body.store().buffer;
-    let is_own = matches!(program.buffers[to].kind, BufferKind::Own);
-    match is_own == (op.share == Share::Every) {
-        true if is_own && op.team.is_some() => {
+    let kind = &program.buffers[to].kind;
+    let is_of_every = op.share == Share::Every;
+    let fits = match kind {
+        BufferKind::Own => is_of_every,
+        kind => !is_of_every || kind.gather().is_some(),
+    };
+    match fits {
+        true if is_of_every && op.team.is_some() => {
             Err(Fault::Rule("units of other teams do not run it"))
         }
         true => Ok(()),
@@ -479,6 +487,9 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
         BufferKind::Mirrored(mirror) => {
             return residents::array(program, data).and_then(|()| mirrors::array(*mirror));
         }
+        BufferKind::Gathered(gather) => {
+            return residents::array(program, data).and_then(|()| gathered::array(*gather));
+        }
         _ => return Ok(()),
     };
     same("a constant", dtype, data.dtype)?;
@@ -592,11 +603,8 @@ fn call(program: &UProgram, id: CallId, seen: &mut BTreeSet<CallId>) -> Checked 
             return Err(Fault::Buffer(format!("b{}", param.index())));
         }
         let arg_data = &program.buffers[arg];
-        let is_of_unit = matches!(
-            arg_data.kind,
-            BufferKind::Own | BufferKind::Resident(_) | BufferKind::Mirrored(_)
-        );
-        if is_of_unit || arg_data.kind.is_row() {
+        let is_own = matches!(arg_data.kind, BufferKind::Own);
+        if is_own || arg_data.kind.first_word().is_some() || arg_data.kind.is_row() {
             return Err(Fault::Buffer(format!("b{}", arg.index())));
         }
         same("an argument", arg_data.dtype, data.dtype)?;

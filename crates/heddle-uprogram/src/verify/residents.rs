@@ -44,12 +44,13 @@ pub(super) fn exchanged(program: &UProgram, a: Buffer, b: Buffer) -> Checked {
     let [first, second] = [a, b].map(|buffer| {
         let data = &program.buffers[buffer];
         let cluster = data.kind.mirror().map(|mirror| mirror.cluster);
-        is_on_chip(program, buffer).then(|| (program.pool.as_int(data.len), cluster))
+        let units = data.kind.gather().map(|gather| gather.units);
+        is_on_chip(program, buffer).then(|| (program.pool.as_int(data.len), cluster, units))
     });
     match first == second {
         true => Ok(()),
         false => Err(Fault::Rule(
-            "a resident array is exchanged with one that is not, or with one of another length or cluster",
+            "a resident array is exchanged with one that is not, or with one of another kind, length or cluster",
         )),
     }
 }
@@ -78,7 +79,8 @@ pub(super) fn none_in(program: &UProgram, body: &[Stmt]) -> Checked {
 /// launch may end early.
 pub(super) fn apart(program: &UProgram) -> Checked {
     let planned = program.operators.iter().filter_map(|(_, op)| op.resident);
-    let mut planned = planned.map(|resident| resident.units);
+    let gathered = program.gathered().map(|(_, gather)| gather.units);
+    let mut planned = planned.map(|resident| resident.units).chain(gathered);
     let all = planned.next();
     if planned.any(|units| Some(units) != all) {
         return Err(Fault::Rule("its copies are planned for another launch"));
@@ -141,9 +143,10 @@ fn arrays(program: &UProgram, all: usize) -> Vec<Taken> {
     let arrays = program.buffers.iter().filter_map(|(id, data)| {
         let at = data.kind.first_word()?;
         let len = program.pool.as_int(data.len)? as u64;
-        let units = match data.kind.mirror() {
-            Some(mirror) => mirror.cluster.team.units(all),
-            None => units.get(&id).cloned().unwrap_or(0..0),
+        let units = match data.kind {
+            BufferKind::Mirrored(mirror) => mirror.cluster.team.units(all),
+            BufferKind::Gathered(_) => 0..all,
+            _ => units.get(&id).cloned().unwrap_or(0..0),
         };
         Some(Taken {
             units,

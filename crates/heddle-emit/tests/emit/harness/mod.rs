@@ -1,6 +1,7 @@
 //! Compiles a program, runs it on threads, and compares with the interpreter.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use heddle_emit::Dialect;
 use heddle_ir::{DType, Datum, Module, Tensor};
@@ -431,9 +432,13 @@ impl Case {
     /// Does a launch of one of these grids fail or give something else?
     pub fn is_wrong_on(&self, name: &str, grids: &[Grid]) -> bool {
         let launch = self.simulation(name);
+        let limits = RunOptions {
+            watchdog: Duration::from_millis(100),
+            ..limits(usize::MAX)
+        };
         grids.iter().any(|&grid| {
             let mut session = launch(grid);
-            let Ok(outputs) = session.run(&self.inputs(), &self.sizes, &limits(usize::MAX)) else {
+            let Ok(outputs) = session.run(&self.inputs(), &self.sizes, &limits) else {
                 return true;
             };
             let mut all = 0..self.expected.len();
@@ -447,6 +452,17 @@ impl Case {
     /// The error of a launch of this grid.
     pub fn error_on(&self, name: &str, grid: Grid) -> RunError {
         self.errors_with(name, &[grid], &self.inputs()).remove(0)
+    }
+
+    /// The error of a launch of this grid whose blocks may wait for each other for 2 ms only.
+    pub fn stuck_on(&self, name: &str, grid: Grid) -> RunError {
+        let mut session = self.simulation(name)(grid);
+        let options = RunOptions {
+            watchdog: Duration::from_millis(2),
+            ..RunOptions::default()
+        };
+        let outputs = session.run(&self.inputs(), &self.sizes, &options);
+        outputs.err().unwrap_or_else(|| panic!("{name} runs"))
     }
 
     /// The errors of launches of these grids on other inputs of the same sizes.
@@ -573,6 +589,21 @@ pub fn grids(blocks: u32, threads: u32) -> Vec<Grid> {
         seed,
     };
     [(32, 1), (64, 2)].map(grid).to_vec()
+}
+
+/// Schedules a program whose units split all that they can, and give each other all that they may. On the machine waits are dear.
+pub fn all_gather(program: &mut UProgram, machine: &Machine) {
+    let eager = machine.clone().with_barrier_ns(0.0);
+    let mut dear = machine.clone().with_barrier_ns(1e6);
+    dear.syncs.gather_ns = Some(0.0);
+    for pass in heddle_schedule::schedule_passes(&[]) {
+        let machine = match pass.name {
+            "gather_state" => &dear,
+            _ => &eager,
+        };
+        pass.apply(program, machine);
+    }
+    program.drop_idle_operators();
 }
 
 /// Frames for deeper recursion would only have to be poisoned.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::Entity;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, BufferKind, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Buffer, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::{Lane, Owner};
 use crate::verify::reach::Reach;
@@ -33,6 +33,8 @@ pub(super) struct Node {
     pub(super) next: Vec<usize>,
     /// True if a team may be here while other units are elsewhere.
     pub(super) in_team: bool,
+    /// True if a unit's lanes meet at its end.
+    pub(super) lanes_meet: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -129,9 +131,9 @@ impl Graph {
             let loads = program.loads_of(exprs).into_iter();
             let reads = loads.map(|(buffer, _)| Access {
                 buffer,
-                owner: match program.buffers[buffer].kind {
-                    BufferKind::Own => Owner::Each,
-                    _ => Owner::Any,
+                owner: match program.buffers[buffer].kind.is_of_each() {
+                    true => Owner::Each,
+                    false => Owner::Any,
                 },
                 lane: Lane::Any,
                 write: false,
@@ -146,7 +148,11 @@ impl Graph {
                 let access = |buffer, offset, write| Access {
                     buffer,
                     owner: Owner::of(program, op, buffer, offset),
-                    lane: Lane::of(program, op, offset),
+                    lane: match write && op.gathers(program).is_some() {
+                        // Other lanes take the numbers of all units than those that compute the own ones.
+                        true => Lane::Any,
+                        false => Lane::of(program, op, offset),
+                    },
                     write,
                     reach: Reach::of(program, op, offset),
                 };
@@ -159,7 +165,9 @@ impl Graph {
                 // All units read sizes.
                 let sizes: Vec<_> = op.axes.iter().map(|a| a.1).collect();
                 accesses.extend(reads(&sizes));
-                vec![self.add(Kind::Operator, operator_name(program, *id), accesses, from)]
+                let node = self.add(Kind::Operator, operator_name(program, *id), accesses, from);
+                self.nodes[node].lanes_meet = op.gathers(program).is_some();
+                vec![node]
             }
             Stmt::Let(local, expr) => {
                 let name = &program.locals[*local].name;
@@ -258,6 +266,7 @@ impl Graph {
             assigns: None,
             next: vec![],
             in_team: false,
+            lanes_meet: false,
         });
         from.into_iter().for_each(|n| self.nodes[n].next.push(id));
         id

@@ -73,7 +73,7 @@ impl Graph {
             place: Place::Named(access.buffer),
             known: known.clone(),
             by,
-            lanes,
+            lanes: lanes && !self.nodes[start].lanes_meet,
             visible: false,
             stale: false,
             renumbered: false,

@@ -38,6 +38,7 @@ impl Graph {
         began_in_team: bool,
     ) -> Vec<Trace> {
         let node = &self.nodes[trace.node];
+        trace.lanes &= !node.lanes_meet;
         let only_team = node.in_team && began_in_team;
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],

@@ -1,0 +1,152 @@
+//! Has units give each other what all of them read, number by number, in place of a wait.
+//!
+//! The state of a recurrent cell is written in parts, by the units whose columns they are, and read whole by all in the next step. Between
+//! the two stands a barrier: each unit makes its part visible, says so, waits for all others, and only then reads. Here each number
+//! lies beside the count of the step that it is of (a "flag in the data"), in one word of eight bytes. Units take the numbers as they come, so
+//! that a store and a load are all that lies between; each keeps a copy of all in its shared memory ([`BufferKind::Gathered`]).
+//!
+//! - Arrays that operators in loops write in parts and read otherwise take part, those that save most first. Arrays that are swapped with
+//!   each other are kept together.
+//! - Small maps outside of loops, such as copies of what a loop begins with, are run by every unit.
+//! - An operator that gathers stores all of the array. A unit without a share of it says so, since nobody may be two steps behind.
+//! - What a unit alone touches has its place before ([`keep_state`](fn@crate::keep_state)), as have weights.
+//! - Waits for an array may be waits for another one, too. So all candidates are tried together, then without each.
+//!
+//! The cost model decides, by the time of the whole program. It does *not* gather arrays that procedures or teams write, nor other types
+//! than `f32`.
+
+use heddle_uprogram::program::{Body, BufferKind, Gather, Operator, OperatorId, Share, UProgram};
+
+use crate::latency::Latency;
+use crate::on_chip::{Access, Group, groups, grows, places, taken_words};
+use crate::total::total;
+
+/// Limit on the arrays tried; bounds compile time.
+const MAX_GROUPS: usize = 16;
+
+/// Gathers arrays in the shared memory of all units, where that is faster.
+pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
+    let machine = latency.machine();
+    let Some(bytes) = machine.resident_bytes().filter(|_| machine.units() > 1) else {
+        return;
+    };
+    if machine.syncs.gather_ns.is_none() || grows(program) || program.has_forks() {
+        return;
+    }
+    let words = (bytes / size_of::<f32>()) as u64;
+    let Ok(units) = u32::try_from(machine.units()) else {
+        return;
+    };
+    let mut plans: Vec<Plan> = groups(program)
+        .into_iter()
+        .filter_map(|group| Plan::of(program, group))
+        .collect();
+    plans.sort_by(|a, b| b.often.total_cmp(&a.often));
+    plans.truncate(MAX_GROUPS);
+    if plans.is_empty() {
+        return;
+    }
+    let before = total(program, latency);
+    let gathered = |plans: &[Plan]| {
+        let mut trial = program.clone();
+        plans
+            .iter()
+            .for_each(|plan| plan.apply(&mut trial, units, words));
+        let time = total(&trial, latency);
+        (trial, time)
+    };
+    let (mut best, mut now) = gathered(&plans);
+    // The least frequent ones are the first to be left out.
+    for k in (0..plans.len()).rev() {
+        let left_out = plans.remove(k);
+        let (trial, time) = gathered(&plans);
+        match time <= now {
+            true => (best, now) = (trial, time),
+            false => plans.insert(k, left_out),
+        }
+    }
+    if now < before {
+        *program = best;
+    }
+}
+
+/// Arrays that may be gathered.
+struct Plan {
+    group: Group,
+    /// The operators that every unit is to run.
+    by_every: Vec<OperatorId>,
+    /// Executions in a run of the operator that touches them most often.
+    often: f64,
+}
+
+impl Plan {
+    /// The plan for some arrays, if all that write them allow it.
+    fn of(program: &UProgram, group: Group) -> Option<Plan> {
+        let in_loops = || group.accesses.values().filter(|access| access.in_loop);
+        let is_written = in_loops().any(|access| access.writes);
+        let is_read = group.is_common || in_loops().any(|access| access.reads);
+        if !is_written || !is_read {
+            return None;
+        }
+        let mut by_every = vec![];
+        for (id, access) in group.accesses.iter().filter(|(_, access)| access.writes) {
+            let op = &program.operators[*id];
+            // Constants and inputs need not be given to anybody.
+            let gathers = may_gather(program, op, access, &group);
+            let is_given = gathers && !program.loads_of(&op.body.exprs()).is_empty();
+            match may_be_of_every(program, op, access, &group) && !is_given {
+                true => by_every.push(*id),
+                false if gathers => {}
+                false => return None,
+            }
+        }
+        let often = in_loops().map(|access| access.often).fold(0.0, f64::max);
+        Some(Plan {
+            group,
+            by_every,
+            often,
+        })
+    }
+
+    /// Gathers the arrays if there is room for them.
+    fn apply(&self, program: &mut UProgram, units: u32, words: u64) {
+        let taken = taken_words(program, units as usize).into_iter().max();
+        let (places, end) = places(&self.group.members, taken.unwrap_or(0));
+        if end > words {
+            return;
+        }
+        for (buffer, at) in places {
+            program.buffers[buffer].kind = BufferKind::Gathered(Gather { at, units });
+        }
+        for id in &self.by_every {
+            program.operators[*id].share = Share::Every;
+        }
+    }
+}
+
+/// Do all units together compute all of the array, each its share, and read nothing that was there before?
+fn may_gather(program: &UProgram, op: &Operator, access: &Access, group: &Group) -> bool {
+    let to = op.body.store().buffer;
+    let has_all = op.points(&program.pool) == group.members.get(&to).map(|len| *len as i64);
+    let reads_old = access.reads
+        && program
+            .loads_of(&op.exprs())
+            .iter()
+            .any(|load| load.0 == to);
+    let is_of_all = op.team.is_none() && op.grow.is_none() && op.grains(&program.pool).is_some();
+    is_of_all && has_all && !reads_old && op.stores_once()
+}
+
+/// Is it a map outside of loops, with no more points than the arrays have elements?
+fn may_be_of_every(program: &UProgram, op: &Operator, access: &Access, group: &Group) -> bool {
+    let is_map = matches!(op.body, Body::Map { .. });
+    let is_free = op.team.is_none() && op.grow.is_none() && !op.share.is_in_pieces();
+    let most = group.members.values().sum::<u64>();
+    let points = op.points(&program.pool);
+    let is_small = points.is_some_and(|points| points.unsigned_abs() <= most);
+    let mut touched = program.accesses_of(op).into_iter().map(|access| access.0);
+    let is_of_others =
+        |kind: &BufferKind| matches!(kind, BufferKind::Resident(_) | BufferKind::Mirrored(_));
+    let reads_parts = touched.any(|buffer| is_of_others(&program.buffers[buffer].kind));
+    is_map && is_free && is_small && !reads_parts && !access.in_loop
+}
