@@ -185,3 +185,23 @@ fn one_load(share: Share, units: usize) -> Vec<f64> {
     }
     loads
 }
+
+/// The unit with which units' times begin if they then end earliest, behind what the units' clocks say.
+pub(super) fn earliest(clocks: &[f64], times: &[f64]) -> usize {
+    let all = clocks.len();
+    let is_even = times.iter().all(|time| *time == times[0]);
+    let end = |first: usize| {
+        let rotated = (0..all).map(|unit| times[(unit + all - first) % all]);
+        let ends = rotated.zip(clocks).filter(|(time, _)| *time > 0.0);
+        ends.map(|(time, clock)| clock + time).fold(0.0, f64::max)
+    };
+    let units = if is_even { 1 } else { all };
+    let first = (0..units).min_by(|&a, &b| end(a).total_cmp(&end(b)));
+    first.unwrap_or(0)
+}
+
+/// Adds to the units' clocks what an operator with these loads takes.
+pub(super) fn add(clocks: &mut [f64], loads: &[f64], time: f64) {
+    let both = clocks.iter_mut().zip(loads);
+    both.for_each(|(clock, load)| *clock += load * time);
+}

@@ -12,17 +12,16 @@
 //! partition may differ from its neighbours'. Operators other than contractions have one candidate
 //! and keep their units.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::candidates::{candidate, candidates, loads};
+use crate::candidates::{add, candidate, candidates, earliest, loads};
 use crate::latency::Latency;
-use crate::order_waves::{MAX_STRETCH, waves};
 use crate::reach::written_often;
 use crate::split_depths::in_parts;
+use crate::stretches::for_each_wave;
 use crate::total::latest;
 use crate::trials::Trials;
-use crate::trips::{UNKNOWN_TRIP, trips};
-use heddle_uprogram::program::{Body, Buffer, Candidate, OperatorId, Share, Stmt, UProgram};
+use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, UProgram};
 
 /// Chooses candidates, and records those of every contraction in the program.
 pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
@@ -35,16 +34,13 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     let noted = contractions.map(|id| (id, candidates(program, latency, id)));
     let mut noted: BTreeMap<_, _> = noted.collect();
     let mut search = Search {
-        written_often: written_often(program),
         program,
         latency,
         noted: &noted,
         proposals: vec![],
     };
-    search.block(&program.body, 1.0);
-    for (_, procedure) in program.procedures.iter() {
-        search.block(&procedure.body, UNKNOWN_TRIP);
-    }
+    let often = written_often(program);
+    for_each_wave(program, &often, &mut |ops, often| search.wave(ops, often));
     let mut proposals = search.proposals;
     // Bounds compile time: the most promising proposals are tried.
     proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
@@ -80,56 +76,10 @@ struct Search<'a> {
     latency: &'a dyn Latency,
     /// The candidates of contractions.
     noted: &'a BTreeMap<OperatorId, Vec<Candidate>>,
-    /// Buffers that several operators write.
-    written_often: BTreeSet<Buffer>,
     proposals: Vec<Proposal>,
 }
 
 impl Search<'_> {
-    /// Searches the straight-line code of statements that run `often` times.
-    fn block(&mut self, stmts: &[Stmt], often: f64) {
-        let is_plain = |stmt: &Stmt| matches!(stmt, Stmt::Run(_) | Stmt::Let(..));
-        for part in stmts.chunk_by(|a, b| is_plain(a) && is_plain(b)) {
-            match &part[0] {
-                Stmt::Loop {
-                    iteration,
-                    trip,
-                    body,
-                    ..
-                } => {
-                    let trips = trips(self.program, *iteration, *trip);
-                    self.block(body, often * trips);
-                }
-                Stmt::If {
-                    then, otherwise, ..
-                } => {
-                    self.block(then, often / 2.0);
-                    self.block(otherwise, often / 2.0);
-                }
-                stmt if is_plain(stmt) => {
-                    let stretches = part.chunks(MAX_STRETCH);
-                    stretches.for_each(|stretch| self.stretch(stretch, often));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn stretch(&mut self, stmts: &[Stmt], often: f64) {
-        let mut by_wave: BTreeMap<usize, Vec<OperatorId>> = BTreeMap::new();
-        for (stmt, wave) in stmts
-            .iter()
-            .zip(waves(self.program, &self.written_often, stmts))
-        {
-            if let Stmt::Run(id) = stmt
-                && !self.program.operators[*id].is_empty(&self.program.pool)
-            {
-                by_wave.entry(wave).or_default().push(*id);
-            }
-        }
-        by_wave.values().for_each(|ops| self.wave(ops, often));
-    }
-
     /// Proposes candidates for a wave.
     fn wave(&mut self, ops: &[OperatorId], often: f64) {
         if ops.iter().all(|id| !self.noted.contains_key(id)) {
@@ -210,34 +160,15 @@ impl Search<'_> {
         });
         let mut placed = vec![];
         for &&(id, candidate) in &order {
-            let loads = self.loads(candidate.share);
-            let even = loads.iter().all(|load| *load == loads[0]);
-            let units = if even { 1 } else { clocks.len() };
-            let end = |first: usize| {
-                let rotated = rotated(&loads, first).zip(&clocks);
-                let ends = rotated.filter(|(load, _)| *load > 0.0);
-                let ends = ends.map(|(load, clock)| clock + load * candidate.time);
-                ends.fold(0.0, f64::max)
-            };
-            let first = (0..units).min_by(|&a, &b| end(a).total_cmp(&end(b)));
+            let times = self.loads(candidate.share).into_iter();
+            let times: Vec<f64> = times.map(|load| load * candidate.time).collect();
             let share = match stays(id) {
                 true => self.program.operators[id].share,
-                false => candidate.share.from_unit(first.unwrap_or(0) as u32),
+                false => candidate.share.from_unit(earliest(&clocks, &times) as u32),
             };
             add(&mut clocks, &self.loads(share), candidate.time);
             placed.push((id, share, candidate.time));
         }
         placed
     }
-}
-
-/// The loads if the share begins with unit `first`.
-fn rotated(loads: &[f64], first: usize) -> impl Iterator<Item = f64> {
-    let units = loads.len();
-    (0..units).map(move |unit| loads[(unit + units - first) % units])
-}
-
-fn add(clocks: &mut [f64], loads: &[f64], time: f64) {
-    let both = clocks.iter_mut().zip(loads);
-    both.for_each(|(clock, load)| *clock += load * time);
 }

@@ -59,6 +59,8 @@ mod simplify_indices;
 mod spans;
 mod split_axes;
 mod split_depths;
+mod spread_shares;
+mod stretches;
 mod sync_everywhere;
 mod total;
 pub mod trace;
@@ -98,6 +100,7 @@ pub use round_products::{has_cores, round_products};
 pub use select_kernels::{Layouts, Transforms, packs_weights, select_kernels, select_kernels_in};
 pub use simplify_indices::simplify_indices;
 pub use split_depths::split_depths;
+pub use spread_shares::spread_shares;
 pub use sync_everywhere::sync_everywhere;
 pub use total::total;
 pub use trace::{TraceError, record_decisions, replay};
@@ -177,6 +180,11 @@ pub const PASSES: &[Pass] = &[
         name: "choose_levels",
         about: "run on one worker what would take longer split",
         run: choose_levels,
+    },
+    Pass {
+        name: "spread_shares",
+        about: "run small operators side by side, on different units",
+        run: spread_shares,
     },
     Pass {
         name: "fork_calls",

@@ -24,6 +24,7 @@ mod resizes;
 mod rows;
 mod select_kernels;
 mod split;
+mod spread;
 mod sync;
 mod teams;
 mod text;
