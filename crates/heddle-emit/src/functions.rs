@@ -10,6 +10,7 @@ use heddle_uprogram::UProgram;
 use heddle_uprogram::program::OperatorId;
 
 use crate::dialect::Dialect;
+use crate::gatherings::given;
 use crate::operator::{self, Parameter};
 use crate::residents;
 use crate::text::{Text, plain};
@@ -158,15 +159,12 @@ fn special(program: &UProgram, id: OperatorId) -> String {
     let op = &program.operators[id];
     match (op.share.is_in_pieces(), op.gathers(program)) {
         (true, _) => ", ++phase".into(),
-        (false, Some(_)) => format!(", {}, gathering", given(program)),
+        (false, Some(gather)) => {
+            let (given, count) = given(program, gather);
+            format!(", {given}, {count}")
+        }
         (false, None) => String::new(),
     }
-}
-
-/// The words of the present gathering.
-pub fn given(program: &UProgram) -> String {
-    let words = program.given_words().unwrap_or(0);
-    format!("given + (gathering & 1) * {words}")
 }
 
 /// The text with its function's name, buffers and variables replaced by their indices in order of

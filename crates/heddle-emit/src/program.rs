@@ -431,7 +431,7 @@ impl Writer<'_> {
                     self.turn_to(&mut team, op.team);
                     let call = self.functions.call(*id, "");
                     match op.gathers(self.program) {
-                        Some(_) => self.gather(*id, call),
+                        Some(gather) => self.gather(*id, gather, call),
                         None => self.run(*id, call),
                     }
                 }

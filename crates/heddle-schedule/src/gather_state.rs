@@ -7,15 +7,18 @@
 //!
 //! - Arrays that operators in loops write in parts and read otherwise take part, those that save most first. Arrays that are swapped with
 //!   each other are kept together.
-//! - Small maps outside of loops, such as copies of what a loop begins with, are run by every unit.
+//! - Arrays that a team alone touches are gathered by the team. Maps outside of loops are given to it, if they are all that is in the way.
+//! - Small maps outside of loops that write an array, such as copies of what a loop begins with, are run by every unit.
 //! - An operator that gathers stores all of the array. A unit without a share of it says so, since nobody may be two steps behind.
 //! - What a unit alone touches has its place before ([`keep_state`](fn@crate::keep_state)), as have weights.
 //! - Waits for an array may be waits for another one, too. So all candidates are tried together, then without each.
 //!
-//! The cost model decides, by the time of the whole program. It does *not* gather arrays that procedures or teams write, nor other types
+//! The cost model decides, by the time of the whole program. It does *not* gather arrays that procedures touch, nor other types
 //! than `f32`.
 
-use heddle_uprogram::program::{Body, BufferKind, Gather, Operator, OperatorId, Share, UProgram};
+use heddle_uprogram::program::{
+    Body, BufferKind, Gather, Operator, OperatorId, Share, Team, UProgram,
+};
 
 use crate::latency::Latency;
 use crate::on_chip::{Access, Group, groups, grows, places, taken_words};
@@ -40,6 +43,8 @@ pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
     let mut plans: Vec<Plan> = groups(program)
         .into_iter()
         .filter_map(|group| Plan::of(program, group))
+        // Each unit is in one team.
+        .filter(|plan| plan.team.is_none_or(|team| team.of <= units))
         .collect();
     plans.sort_by(|a, b| b.often.total_cmp(&a.often));
     plans.truncate(MAX_GROUPS);
@@ -73,50 +78,74 @@ pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
 /// Arrays that may be gathered.
 struct Plan {
     group: Group,
+    /// The team whose units gather; `None`: all do.
+    team: Option<Team>,
     /// The operators that every unit is to run.
     by_every: Vec<OperatorId>,
+    /// The operators that the team is to run in place of all units.
+    moved: Vec<OperatorId>,
     /// Executions in a run of the operator that touches them most often.
     often: f64,
 }
 
 impl Plan {
-    /// The plan for some arrays, if all that write them allow it.
+    /// The plan for some arrays, if all that touch them allow it.
     fn of(program: &UProgram, group: Group) -> Option<Plan> {
-        let in_loops = || group.accesses.values().filter(|access| access.in_loop);
-        let is_written = in_loops().any(|access| access.writes);
-        let is_read = group.is_common || in_loops().any(|access| access.reads);
-        if !is_written || !is_read {
+        let in_loops = || group.accesses.iter().filter(|(_, access)| access.in_loop);
+        let (writer, _) = in_loops().find(|(_, access)| access.writes)?;
+        let is_read = group.is_common || in_loops().any(|(_, access)| access.reads);
+        let team = program.operators[*writer].team;
+        if !is_read || team.is_some() && group.is_common {
             return None;
         }
-        let mut by_every = vec![];
-        for (id, access) in group.accesses.iter().filter(|(_, access)| access.writes) {
+        let (mut by_every, mut moved) = (vec![], vec![]);
+        for (id, access) in &group.accesses {
             let op = &program.operators[*id];
+            let is_small = is_small_map(program, op, access, &group);
+            if team.is_some() && op.team != team {
+                if op.team.is_some() || !is_small {
+                    return None;
+                }
+                moved.push(*id);
+            }
+            if !access.writes {
+                continue;
+            }
             // Constants and inputs need not be given to anybody.
             let gathers = may_gather(program, op, access, &group);
             let is_given = gathers && !program.loads_of(&op.body.exprs()).is_empty();
-            match may_be_of_every(program, op, access, &group) && !is_given {
+            match is_small && !is_given {
                 true => by_every.push(*id),
                 false if gathers => {}
                 false => return None,
             }
         }
-        let often = in_loops().map(|access| access.often).fold(0.0, f64::max);
+        let often = in_loops().map(|(_, access)| access.often);
+        let often = often.fold(0.0, f64::max);
         Some(Plan {
             group,
+            team,
             by_every,
+            moved,
             often,
         })
     }
 
     /// Gathers the arrays if there is room for them.
     fn apply(&self, program: &mut UProgram, units: u32, words: u64) {
-        let taken = taken_words(program, units as usize).into_iter().max();
+        let team = self.team;
+        let all = units as usize;
+        let own = team.map_or(0..all, |team| team.units(all));
+        let taken = taken_words(program, all)[own].iter().copied().max();
         let (places, end) = places(&self.group.members, taken.unwrap_or(0));
         if end > words {
             return;
         }
         for (buffer, at) in places {
-            program.buffers[buffer].kind = BufferKind::Gathered(Gather { at, units });
+            program.buffers[buffer].kind = BufferKind::Gathered(Gather { at, units, team });
+        }
+        for id in &self.moved {
+            program.operators[*id].team = team;
         }
         for id in &self.by_every {
             program.operators[*id].share = Share::Every;
@@ -124,7 +153,7 @@ impl Plan {
     }
 }
 
-/// Do all units together compute all of the array, each its share, and read nothing that was there before?
+/// Do the operator's units together compute all of the array, each its share, and read nothing that was there before?
 fn may_gather(program: &UProgram, op: &Operator, access: &Access, group: &Group) -> bool {
     let to = op.body.store().buffer;
     let has_all = op.points(&program.pool) == group.members.get(&to).map(|len| *len as i64);
@@ -133,14 +162,14 @@ fn may_gather(program: &UProgram, op: &Operator, access: &Access, group: &Group)
             .loads_of(&op.exprs())
             .iter()
             .any(|load| load.0 == to);
-    let is_of_all = op.team.is_none() && op.grow.is_none() && op.grains(&program.pool).is_some();
-    is_of_all && has_all && !reads_old && op.stores_once()
+    let is_split = op.grow.is_none() && op.grains(&program.pool).is_some();
+    is_split && has_all && !reads_old && op.stores_once()
 }
 
 /// Is it a map outside of loops, with no more points than the arrays have elements?
-fn may_be_of_every(program: &UProgram, op: &Operator, access: &Access, group: &Group) -> bool {
+fn is_small_map(program: &UProgram, op: &Operator, access: &Access, group: &Group) -> bool {
     let is_map = matches!(op.body, Body::Map { .. });
-    let is_free = op.team.is_none() && op.grow.is_none() && !op.share.is_in_pieces();
+    let is_free = op.grow.is_none() && !op.share.is_in_pieces() && op.share != Share::Every;
     let most = group.members.values().sum::<u64>();
     let points = op.points(&program.pool);
     let is_small = points.is_some_and(|points| points.unsigned_abs() <= most);

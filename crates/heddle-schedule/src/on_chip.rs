@@ -68,7 +68,9 @@ pub(super) fn taken_words(program: &UProgram, all: usize) -> Vec<u64> {
             if let (Some(at), Some(len)) = (data.kind.first_word(), len) {
                 let units = match data.kind {
                     BufferKind::Mirrored(mirror) => mirror.cluster.team.units(all),
-                    BufferKind::Gathered(_) => 0..all,
+                    BufferKind::Gathered(gather) => {
+                        gather.team.map_or(0..all, |team| team.units(all))
+                    }
                     _ => op.units_of(all),
                 };
                 take(units, u64::from(at) + len as u64);

@@ -53,8 +53,12 @@ pub enum LanePartition {
 impl Partition {
     /// The partition of a read that every unit makes; `None` unless each has a copy.
     pub fn of_every(program: &UProgram, buffer: Buffer) -> Option<Partition> {
-        let is_of_each = program.buffers[buffer].kind.is_of_each();
-        is_of_each.then_some(Partition::Each)
+        let kind = &program.buffers[buffer].kind;
+        let team = kind.gather().and_then(|gather| gather.team);
+        match team {
+            Some(team) => Some(Partition::Member(team, Some(Box::new(Partition::Each)))),
+            None => kind.is_of_each().then_some(Partition::Each),
+        }
     }
 
     /// The partition of the elements at this offset; `None` if the offset does not determine the

@@ -77,21 +77,37 @@ HEDDLE_FUNCTION int32_t heddle_gather(const heddle_env *env, const uint64_t *giv
   }
 }
 
-/* Before the first gathering: words of earlier launches are no numbers. */
-HEDDLE_FUNCTION int32_t heddle_begin_gathering(const heddle_env *env, int32_t worker, int32_t workers,
-                                               uint64_t *given, int64_t words) {
+/* Clears words of numbers, each block of so many its part. */
+HEDDLE_FUNCTION void heddle_clear_given(uint64_t *given, int64_t words, int32_t worker, int32_t workers) {
   const int64_t step = (int64_t)workers * heddle_lanes;
   for (int64_t i = (int64_t)worker * heddle_lanes + heddle_lane; i < words; i += step)
     heddle_store_word(&given[i], 0);
-  return heddle_barrier(env, worker, workers);
 }
 
-/* The count of the next gathering. When all counts have been used, they begin anew. */
+/* Before the first gathering: words of earlier launches are no numbers. */
+#define HEDDLE_BEGIN_GATHERING(given, words)                                                       \
+  do {                                                                                             \
+    heddle_clear_given((given), (words), worker, workers);                                         \
+    HEDDLE_TRY(heddle_barrier(env, worker, workers));                                              \
+  } while (0)
+
+/* The count of the next gathering of all blocks. When all counts have been used, they begin anew. */
 #define HEDDLE_NEXT_GATHERING(count, given, words)                                                 \
   do {                                                                                             \
     if (++(count) == 0) {                                                                          \
       (count) = 1;                                                                                 \
       HEDDLE_TRY(heddle_barrier(env, worker, workers));                                            \
-      HEDDLE_TRY(heddle_begin_gathering(env, worker, workers, (given), (words)));                  \
+      HEDDLE_BEGIN_GATHERING(given, words);                                                        \
+    }                                                                                              \
+  } while (0)
+
+/* The same of a team's blocks, which are numbered from 0 there. */
+#define HEDDLE_NEXT_TEAM_GATHERING(count, given, words)                                            \
+  do {                                                                                             \
+    if (++(count) == 0) {                                                                          \
+      (count) = 1;                                                                                 \
+      HEDDLE_TRY(heddle_meet(env, one - worker, workers));                                         \
+      heddle_clear_given((given), (words), worker, workers);                                       \
+      HEDDLE_TRY(heddle_meet(env, one - worker, workers));                                         \
     }                                                                                              \
   } while (0)

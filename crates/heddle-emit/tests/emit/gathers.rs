@@ -1,7 +1,8 @@
 //! Arrays that all blocks gather, number by number: each block has what the interpreter computes, in any order of the lanes.
 
-use crate::harness::{Case, all_gather, drawn, grids};
+use crate::harness::{Case, all_gather, all_gather_after, drawn, grids};
 use crate::residents::cell;
+use crate::teams::{layers, set_teams};
 use heddle_machine::Machine;
 use heddle_runtime::{Grid, RunError};
 use heddle_uprogram::UProgram;
@@ -13,6 +14,15 @@ pub fn case(name: &str, text: &str, blocks: u32, threads: u32) -> Case {
     let schedule = |program: &mut UProgram| all_gather(program, &machine);
     let case = Case::on_gpu(name, module, &inputs, &machine, &schedule);
     case.unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// Layers on teams of blocks, each of which gathers its own state.
+pub fn layered(rows: usize, count: usize, blocks: u32, threads: u32) -> Case {
+    let machine = Machine::h100().with_grid(blocks as usize, threads as usize);
+    let (module, inputs) = drawn("layers", &layers(rows, count, 4, 3), 1, 7);
+    let schedule = |program: &mut UProgram| all_gather_after(program, &machine, set_teams);
+    let case = Case::on_gpu("layers", module, &inputs, &machine, &schedule);
+    case.unwrap_or_else(|e| panic!("layers: {e}"))
 }
 
 /// Operators that give numbers to all blocks.
@@ -66,6 +76,20 @@ fn words_of_a_decoder() {
     }
 }
 
+/// Teams of even and odd numbers of blocks, and of more blocks than a layer has columns.
+#[test]
+fn layers_on_teams() {
+    for (rows, count, blocks) in [(1, 3, 7), (1, 2, 4), (3, 3, 6), (1, 2, 80)] {
+        let name = format!("{count} layers of {rows} rows on {blocks} blocks");
+        let case = layered(rows, count, blocks, 32);
+        assert!(gives(&case) > 0, "{name}: {}", case.own_text());
+        assert!(case.own_text().contains("HEDDLE_NEXT_TEAM_GATHERING("));
+        let mut grids = grids(blocks, 64);
+        grids.iter_mut().for_each(|grid| grid.threads = 64);
+        assert!(case.check_grids(&name, &grids), "{name}");
+    }
+}
+
 /// Without the pass nothing is given, and the results are the same.
 #[test]
 fn nothing_is_given_without_the_pass() {
@@ -92,6 +116,14 @@ fn counts_begin_anew() {
         case.source.text = case.source.text.replace(first, &late);
         assert!(case.check_grids("cell", &grids(4, 64)), "{last}");
     }
+    let mut case = layered(1, 3, 7, 64);
+    let (first, late) = (
+        "uint32_t gathering_in_team = 0;",
+        "uint32_t gathering_in_team = 4294967290u;",
+    );
+    assert!(case.source.text.contains(first), "{}", case.own_text());
+    case.source.text = case.source.text.replace(first, late);
+    assert!(case.check_grids("layers", &grids(7, 64)));
 }
 
 /// Numbers of one count are overwritten by the next if they have the same words: some orders of lanes then give wrong results or none.

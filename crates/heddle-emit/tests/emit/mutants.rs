@@ -110,6 +110,11 @@ fn cases() -> Vec<(String, Case, Grid)> {
         gathers::case("cell", &cell(1, 9), GRID.blocks, GRID.threads),
         GRID,
     ));
+    cases.push((
+        "layers that teams gather".into(),
+        gathers::layered(1, 2, GRID.blocks, GRID.threads),
+        GRID,
+    ));
     cases
 }
 

@@ -49,7 +49,8 @@ pub fn on_teams(program: &mut UProgram, machine: &Machine) {
     }
 }
 
-fn set_teams(program: &mut UProgram) {
+/// Puts each loop within its loop on a team.
+pub fn set_teams(program: &mut UProgram) {
     let mut found: Vec<Vec<OperatorId>> = vec![];
     for stmt in &program.body {
         let Stmt::Loop { body, .. } = stmt else {

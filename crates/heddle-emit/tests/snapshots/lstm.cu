@@ -218,7 +218,7 @@ HEDDLE_MAIN {
   HEDDLE_UNIT_SYNC;
   uint64_t *const given = (uint64_t *)(env->scratch + env->table[1]);
   uint32_t gathering = 0;
-  HEDDLE_TRY(heddle_begin_gathering(env, worker, workers, given, 392));
+  HEDDLE_BEGIN_GATHERING(given, 392);
   HEDDLE_RUN(op0(env, worker, workers, b4, b5));
   HEDDLE_RUN(op1(env, worker, workers, b4, b6));
   /* line 3_ column 15 */

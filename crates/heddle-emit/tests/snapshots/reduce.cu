@@ -36,8 +36,9 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b0);
   HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
-  const int64_t from = heddle_share(64, 1, worker, workers);
-  const int64_t to = heddle_share(64, 1, worker + 1, workers);
+  const int32_t nth = (worker + workers - 1 % workers) % workers;
+  const int64_t from = heddle_share(64, 1, nth, workers);
+  const int64_t to = heddle_share(64, 1, nth + 1, workers);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;

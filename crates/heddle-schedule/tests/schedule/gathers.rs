@@ -5,12 +5,13 @@ use crate::mutants::mutants;
 use heddle_machine::Machine;
 use heddle_schedule::schedule;
 use heddle_uprogram::program::{
-    Buffer, BufferKind, Gather, OperatorId, Share, Stmt, Sync, for_each_stmt,
+    Buffer, BufferKind, Gather, OperatorId, Share, Stmt, Sync, Team, for_each_stmt,
 };
 use heddle_uprogram::{Expr, ScheduleError, UProgram, text, verify_program, verify_schedule};
 
 const LSTM: &str = include_str!("../programs/lstm.heddle");
 const DECODER: &str = include_str!("../programs/decoder.heddle");
+const TEAMS: &str = include_str!("../programs/teams.heddle");
 const RECURSION: &str = include_str!("../programs/recursion.heddle");
 
 fn scheduled(text: &str, machine: &Machine) -> UProgram {
@@ -108,6 +109,45 @@ fn nothing_is_gathered_where_that_takes_longer() {
     }
 }
 
+/// The last layer gathers its state on its team; what a layer reads of another one lies in global memory.
+#[test]
+fn teams_gather_their_own() {
+    let machine = Machine::h200();
+    let program = scheduled(TEAMS, &machine);
+    let printed = text::print(&program);
+    let found = gathered(&program);
+    let last = Some(Team { index: 2, of: 3 });
+    assert!(!found.is_empty(), "{printed}");
+    assert!(
+        found.iter().all(|(_, gather)| gather.team == last),
+        "{printed}"
+    );
+    for id in program.running() {
+        let op = &program.operators[id];
+        for (buffer, _) in program.accesses_of(op) {
+            if let Some(gather) = program.buffers[buffer].kind.gather() {
+                assert_eq!(gather.team, op.team, "{printed}");
+            }
+        }
+    }
+    assert!(printed.contains("] gathered team 2 of 3 units 132 at "));
+    let read = text::parse(&printed).expect("it reads back");
+    assert_eq!(text::print(&read), printed);
+    // Units of other teams have no copy.
+    for (buffer, gather) in found {
+        let mut program = program.clone();
+        let team = gather.team.map(|team| Team {
+            index: (team.index + 1) % 3,
+            ..team
+        });
+        program.buffers[buffer].kind = BufferKind::Gathered(Gather { team, ..gather });
+        let error = verify_program(&program)
+            .map_err(|e| e.to_string())
+            .and_then(|()| verify_schedule(&program, 256).map_err(|e| e.to_string()));
+        assert!(error.is_err(), "{printed}");
+    }
+}
+
 /// Arrays of procedures lie in frames.
 #[test]
 fn a_recursion_has_none() {
@@ -147,7 +187,7 @@ fn a_printed_program_reads_back() {
 #[test]
 fn programs_with_a_synchronisation_less_are_refused() {
     let machine = Machine::h200();
-    for text in [LSTM, DECODER] {
+    for text in [LSTM, DECODER, TEAMS] {
         let program = scheduled(text, &machine);
         assert!(!gathered(&program).is_empty());
         for mutant in mutants(&program) {
@@ -190,14 +230,20 @@ fn wrong_programs_are_refused() {
     let error = refused(&|p| set(p, &|gather| gather.units = 131));
     assert!(error.contains("another launch"), "{error}");
     let error = refused(&|p| p.operators[one].share = Share::One(0));
-    assert!(error.contains("not split over all units"), "{error}");
+    assert!(
+        error.contains("not split over the units that gather"),
+        "{error}"
+    );
     let error = refused(&|p| {
         let Share::Split(split) = &mut p.operators[one].share else {
             panic!("it is split");
         };
         split.piece = Some(1);
     });
-    assert!(error.contains("not split over all units"), "{error}");
+    assert!(
+        error.contains("not split over the units that gather"),
+        "{error}"
+    );
     let error = refused(&|p| p.buffers[to].kind = BufferKind::Resident(40_000));
     assert!(error.contains("another kind, length or cluster"), "{error}");
     let error = refused(&|p| {

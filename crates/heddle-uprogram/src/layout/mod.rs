@@ -220,11 +220,11 @@ impl Builder<'_> {
         Ok(self.plan.integer(IntOp::Max, bytes, least))
     }
 
-    /// Memory for two gatherings of the largest array.
+    /// Memory for what units give each other.
     fn given(&mut self) -> Option<usize> {
         const NUMBER: i64 = 8;
-        let words = self.program.given_words()?;
-        let bytes = self.plan.int(2 * NUMBER * words);
+        let words = self.program.given()?.words();
+        let bytes = self.plan.int(NUMBER.saturating_mul(words));
         let offset = self
             .plan
             .reserve_scratch(bytes, "numbers that units give each other");

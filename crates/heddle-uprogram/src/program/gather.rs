@@ -1,9 +1,9 @@
 //! Arrays of which each unit gathers what all of them compute.
 
 use crate::expr::Pool;
-use crate::program::{Buffer, BufferKind, Operator, Share, UProgram};
+use crate::program::{Buffer, BufferKind, Operator, Share, Team, UProgram};
 
-/// Copies of an array in the shared memory of all units.
+/// Copies of an array in the shared memory of all units, or of those of a team.
 ///
 /// An operator that stores to it gathers: each unit computes its share and gives each number to all others, beside the count of gatherings
 /// ("flags in the data"). It then takes all numbers of this count, one by one, as they come. So no unit waits for others besides, and
@@ -13,34 +13,96 @@ use crate::program::{Buffer, BufferKind, Operator, Share, UProgram};
 pub struct Gather {
     /// Words of the shared memory before each copy.
     pub at: u32,
-    /// Units of the launch. One that has no share says so to all others, since nobody may be two gatherings behind.
+    /// Units of the launch. One of those that gather and have no share says so, since nobody may be two gatherings behind.
     pub units: u32,
+    /// The team whose units gather; `None`: all do.
+    pub team: Option<Team>,
+}
+
+/// The words in which units give each other numbers, for one gathering: those of the largest array, and one for each unit that has none to
+/// give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Of arrays that all units gather; 0 if there are none.
+    pub of_all: i64,
+    /// Of arrays that a team gathers; 0 if there are none.
+    pub of_team: i64,
+    /// The number of teams.
+    pub teams: u32,
+}
+
+impl Given {
+    /// The words of all, for two gatherings each.
+    pub fn words(self) -> i64 {
+        2 * (self.of_all + i64::from(self.teams) * self.of_team)
+    }
+
+    /// The first of the words of a team, or of all units.
+    pub fn first(self, team: Option<Team>) -> i64 {
+        team.map_or(0, |team| {
+            2 * (self.of_all + i64::from(team.index) * self.of_team)
+        })
+    }
+
+    /// Those of one gathering.
+    pub fn each(self, team: Option<Team>) -> i64 {
+        match team {
+            Some(_) => self.of_team,
+            None => self.of_all,
+        }
+    }
+}
+
+impl Gather {
+    /// The most units that gather.
+    pub fn most_units(self) -> u32 {
+        self.team
+            .map_or(self.units, |team| self.units.div_ceil(team.of.max(1)))
+    }
 }
 
 impl BufferKind {
-    /// The copies of an array that all units gather.
+    /// The copies of an array that units gather.
     pub fn gather(&self) -> Option<Gather> {
         match self {
             Self::Gathered(gather) => Some(*gather),
             _ => None,
         }
     }
+
+    /// True for memory of which each unit has a whole copy for itself.
+    pub fn is_of_each(&self) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Gathered(gather) => gather.team.is_none(),
+            _ => false,
+        }
+    }
 }
 
 impl UProgram {
-    /// The arrays that all units gather.
+    /// The arrays that units gather.
     pub fn gathered(&self) -> impl Iterator<Item = (Buffer, Gather)> {
         let buffers = self.buffers.iter();
         buffers.filter_map(|(id, data)| Some((id, data.kind.gather()?)))
     }
 
-    /// Words in which units give each other the numbers of any array, and behind them one for each unit that has none to give; `None` if
-    /// units gather nothing.
-    pub fn given_words(&self) -> Option<i64> {
-        let (_, Gather { units, .. }) = self.gathered().next()?;
-        let lens = self.gathered().map(|(id, _)| self.buffers[id].len);
-        let most = lens.filter_map(|len| self.pool.as_int(len)).max()?;
-        most.checked_add(i64::from(units))
+    /// The words in which units give each other numbers; `None` if they gather nothing.
+    pub fn given(&self) -> Option<Given> {
+        let mut given = None;
+        for (id, gather) in self.gathered() {
+            let given = given.get_or_insert(Given::default());
+            let numbers = self.pool.as_int(self.buffers[id].len).unwrap_or(0);
+            let words = numbers.saturating_add(i64::from(gather.most_units()));
+            match gather.team {
+                Some(team) => {
+                    given.of_team = given.of_team.max(words);
+                    given.teams = given.teams.max(team.of);
+                }
+                None => given.of_all = given.of_all.max(words),
+            }
+        }
+        given
     }
 }
 

@@ -40,7 +40,7 @@ use crate::expr::{Expr, ExprId, Pool};
 
 pub use crate::expr::Store;
 pub use crate::ids::{Buffer, CallId, Local, OperatorId, ProcedureId};
-pub use gather::Gather;
+pub use gather::{Gather, Given};
 pub use mirror::Mirror;
 pub use operator::{
     Body, Candidate, Chain, ChainStep, Grid, Lanes, Multiplier, Operator, Routine, Share, Split,
@@ -196,8 +196,8 @@ pub enum BufferKind {
     /// Memory of the main program of which each unit of a cluster has a whole copy in its shared memory: a store goes to the copy of
     /// each, a load is of the unit's own. Of a known number of `f32`, in programs that no lack of memory interrupts.
     Mirrored(Mirror),
-    /// Memory of the main program of which all units have a whole copy in their shared memory: each operator that stores to it
-    /// leaves all its results on every unit. Of a known number of `f32`, in programs that no lack of memory interrupts.
+    /// Memory of the main program of which all units, or those of a team, have a whole copy in their shared memory: each operator that
+    /// stores to it leaves all its results on every one of them. Of a known number of `f32`, in programs that no lack of memory interrupts.
     Gathered(Gather),
     /// Workspace of a launch, or of an activation of a procedure.
     Scratch,
@@ -231,11 +231,6 @@ impl BufferKind {
             Self::Gathered(gather) => Some(gather.at),
             _ => None,
         }
-    }
-
-    /// True for memory of which each unit has a whole copy for itself.
-    pub fn is_of_each(&self) -> bool {
-        matches!(self, Self::Own | Self::Gathered(_))
     }
 
     /// True if it is a variable of one operator, of which each point has one.

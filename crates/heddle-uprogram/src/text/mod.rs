@@ -15,7 +15,7 @@
 //!           | "main" block
 //! memory    = "input" | "output" | "constant" | "table" | "packed"
 //!           | "scratch" | "segment" | "own" | "row" | "shared" | "param"
-//!           | ("resident" | "mirrored" "cluster" cluster | "gathered" "units" INT) "at" INT      words of the units' shared memory before it
+//!           | ("resident" | "mirrored" "cluster" cluster | "gathered" [team] "units" INT) "at" INT      words of the units' shared memory before it
 //! cluster   = INT "of" INT "units" INT
 //! contents  = constant ":" type                       those of heddle_ir::text; `packed`: see contract.rs
 //!

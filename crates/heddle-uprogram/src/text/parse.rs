@@ -221,7 +221,11 @@ impl Parser<'_, '_> {
             BufferKind::Shared,
             BufferKind::Resident(0),
             BufferKind::Mirrored(UNPLACED),
-            BufferKind::Gathered(Gather { at: 0, units: 0 }),
+            BufferKind::Gathered(Gather {
+                at: 0,
+                units: 0,
+                team: None,
+            }),
             BufferKind::Param,
         ];
         let mut plain = plain.into_iter().find(|k| buffer_kind(k) == word);
@@ -230,6 +234,7 @@ impl Parser<'_, '_> {
             mirror.cluster = self.cluster()?;
         }
         if let Some(BufferKind::Gathered(gather)) = &mut plain {
+            gather.team = self.c.eat_word("team")?.then(|| self.team()).transpose()?;
             self.c.expect_word("units")?;
             gather.units = self.c.number()?;
         }

@@ -118,7 +118,10 @@ impl Printer<'_, '_, '_> {
             let (Team { index, of }, units) = (cluster.team, cluster.units);
             self.put(format_args!(" cluster {index} of {of} units {units}"));
         }
-        if let Some(Gather { units, .. }) = data.kind.gather() {
+        if let Some(Gather { units, team, .. }) = data.kind.gather() {
+            if let Some(Team { index, of }) = team {
+                self.put(format_args!(" team {index} of {of}"));
+            }
             self.put(format_args!(" units {units}"));
         }
         if let Some(at) = data.kind.first_word() {

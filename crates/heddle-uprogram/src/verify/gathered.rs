@@ -1,12 +1,19 @@
 //! Arrays that all units gather.
 
 use super::program::{Checked, Fault};
-use crate::program::{Gather, Operator, UProgram};
+use crate::program::{Gather, Operator, Team, UProgram};
 
-/// Copies are planned for some units.
-pub(super) fn array(gather: Gather) -> Checked {
-    match gather.units {
-        0 => Err(Fault::Rule("it is gathered by no unit")),
+/// Copies are planned for some units, all teams for the same division of them.
+pub(super) fn array(program: &UProgram, gather: Gather) -> Checked {
+    let is_alike = |team: Team| {
+        let mut others = program.gathered().filter_map(|(_, other)| other.team);
+        team.is_sound() && others.all(|other| other.of == team.of)
+    };
+    match (gather.most_units(), gather.team) {
+        (0, _) => Err(Fault::Rule("it is gathered by no unit")),
+        (_, Some(team)) if team.of > gather.units || !is_alike(team) => Err(Fault::Rule(
+            "the teams that gather are not parts of the same units",
+        )),
         _ => Ok(()),
     }
 }
@@ -14,9 +21,9 @@ pub(super) fn array(gather: Gather) -> Checked {
 /// Of an operator that gathers, all units together compute all numbers of the array, each its share; no lane reads old ones while another
 /// one takes new ones.
 pub(super) fn stored(program: &UProgram, op: &Operator) -> Checked {
-    if op.gathers(program).is_none() {
+    let Some(gather) = op.gathers(program) else {
         return Ok(());
-    }
+    };
     let to = op.body.store().buffer;
     if !op.stores_once() || op.points(&program.pool) != program.pool.as_int(program.buffers[to].len)
     {
@@ -31,10 +38,10 @@ pub(super) fn stored(program: &UProgram, op: &Operator) -> Checked {
     {
         return Err(Fault::Rule("it reads the array that it gathers"));
     }
-    match op.team.is_none() && op.grains(&program.pool).is_some() {
+    match op.team == gather.team && op.grains(&program.pool).is_some() {
         true => Ok(()),
         false => Err(Fault::Rule(
-            "it is not split over all units in shares that are known, as one that gathers an array is",
+            "it is not split over the units that gather, in shares that are known",
         )),
     }
 }

@@ -1,8 +1,8 @@
-//! Arrays of which each unit of a cluster has a copy.
+//! Arrays of which each unit of a cluster, of a team or of all has a copy.
 
 use super::program::{Checked, Fault};
 use super::{ScheduleError, buffer_name, operator_name, read_by_all};
-use crate::program::{Buffer, Mirror, Operator, Stmt, UProgram};
+use crate::program::{Buffer, BufferKind, Gather, Mirror, Operator, Stmt, UProgram};
 
 // ---- form
 
@@ -27,12 +27,18 @@ pub(super) fn stored(program: &UProgram, op: &Operator) -> Checked {
 
 // ---- units
 
-/// Checks that each unit that touches an array has a copy.
+/// Checks that each unit that touches an array of copies has one.
 pub(super) fn verify_mirrors(program: &UProgram) -> Result<(), ScheduleError> {
-    if program.mirrors().next().is_none() {
+    if program.mirrors().next().is_none() && program.gathered().next().is_none() {
         return Ok(());
     }
-    let mirror_of = |buffer: Buffer| program.buffers[buffer].kind.mirror();
+    let has_copies = |buffer: Buffer, op: Option<&Operator>| match program.buffers[buffer].kind {
+        BufferKind::Mirrored(mirror) => mirror.is_of_all() || op.is_some_and(|op| mirror.is_of(op)),
+        BufferKind::Gathered(Gather { team, .. }) => {
+            team.is_none() || op.is_some_and(|op| op.team == team)
+        }
+        _ => true,
+    };
     let mut result = Ok(());
     let mut outside = |reader: String, buffer: Buffer| {
         let buffer = buffer_name(program, buffer);
@@ -43,13 +49,13 @@ pub(super) fn verify_mirrors(program: &UProgram) -> Result<(), ScheduleError> {
         if let Stmt::Run(id) = stmt {
             let op = &program.operators[*id];
             for (buffer, _) in program.accesses_of(op) {
-                if mirror_of(buffer).is_some_and(|mirror| !mirror.is_of(op)) {
+                if !has_copies(buffer, Some(op)) {
                     outside(operator_name(program, *id), buffer);
                 }
             }
         }
         for (buffer, _) in program.loads_of(&read_by_all(program, stmt)) {
-            if mirror_of(buffer).is_some_and(|mirror| !mirror.is_of_all()) {
+            if !has_copies(buffer, None) {
                 outside("a statement of every unit".into(), buffer);
             }
         }

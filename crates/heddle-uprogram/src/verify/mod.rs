@@ -118,7 +118,7 @@ pub enum ScheduleError {
         /// The memory.
         buffer: String,
     },
-    /// A unit touches an array of which only the units of a cluster have copies.
+    /// A unit touches an array of which only the units of a cluster or team have copies.
     #[error("{reader} touches {buffer} on units that have no copy of it")]
     Outside {
         /// An access.

@@ -23,7 +23,10 @@ fn block(
     for stmt in stmts {
         let check = |exprs: &[ExprId], reader: &dyn Fn() -> String| {
             let mut loads = program.loads_of(exprs).into_iter().map(|load| load.0);
-            let is_own = |b: &Buffer| program.buffers[*b].kind.is_of_each();
+            let is_own = |b: &Buffer| {
+                let kind = &program.buffers[*b].kind;
+                kind.is_of_each() || kind.gather().is_some()
+            };
             match loads.find(|b| is_own(b) && !made.contains(b)) {
                 None => Ok(()),
                 Some(buffer) => Err(ScheduleError::Own {

@@ -8,7 +8,9 @@ use heddle_ir::op::BinaryOp;
 use super::polynomial::Polynomial;
 use super::{ScheduleError, operator_name};
 use crate::expr::{Expr, ExprId};
-use crate::program::{Buffer, Grid, Lanes, Local, Operator, Share, Split, Team, UProgram, Units};
+use crate::program::{
+    Buffer, Gather, Grid, Lanes, Local, Operator, Share, Split, Team, UProgram, Units,
+};
 
 /// The unit that touches each element of an access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +49,15 @@ pub enum Owner {
 impl Owner {
     /// The owner of the elements of a buffer at this offset.
     pub fn of(program: &UProgram, op: &Operator, buffer: Buffer, offset: ExprId) -> Owner {
-        if program.buffers[buffer].kind.is_of_each() {
+        let kind = &program.buffers[buffer].kind;
+        if kind.is_of_each() {
             return Owner::Each;
+        }
+        if let Some(Gather {
+            team: Some(team), ..
+        }) = kind.gather()
+        {
+            return Owner::Member(team, Box::new(Owner::Each));
         }
         let owner = Self::among_all(program, op, offset);
         match op.team {

@@ -276,14 +276,14 @@ fn share(program: &UProgram, op: &Operator, share: Share) -> Checked {
 /// Operators that every unit runs, and only these, have their results in memory of each unit.
 fn own(program: &UProgram, op: &Operator) -> Checked {
     let to = op.body.store().buffer;
-    let kind = &program.buffers[to].kind;
     let is_of_every = op.share == Share::Every;
-    let fits = match kind {
-        BufferKind::Own => is_of_every,
-        kind => !is_of_every || kind.gather().is_some(),
+    let (fits, team) = match &program.buffers[to].kind {
+        BufferKind::Own => (is_of_every, None),
+        BufferKind::Gathered(gather) => (true, gather.team),
+        _ => (!is_of_every, None),
     };
     match fits {
-        true if is_of_every && op.team.is_some() => {
+        true if is_of_every && op.team != team => {
             Err(Fault::Rule("units of other teams do not run it"))
         }
         true => Ok(()),
@@ -488,7 +488,8 @@ fn buffer(program: &UProgram, id: Buffer) -> Checked {
             return residents::array(program, data).and_then(|()| mirrors::array(*mirror));
         }
         BufferKind::Gathered(gather) => {
-            return residents::array(program, data).and_then(|()| gathered::array(*gather));
+            return residents::array(program, data)
+                .and_then(|()| gathered::array(program, *gather));
         }
         _ => return Ok(()),
     };

@@ -44,7 +44,7 @@ pub(super) fn exchanged(program: &UProgram, a: Buffer, b: Buffer) -> Checked {
     let [first, second] = [a, b].map(|buffer| {
         let data = &program.buffers[buffer];
         let cluster = data.kind.mirror().map(|mirror| mirror.cluster);
-        let units = data.kind.gather().map(|gather| gather.units);
+        let units = data.kind.gather().map(|gather| (gather.units, gather.team));
         is_on_chip(program, buffer).then(|| (program.pool.as_int(data.len), cluster, units))
     });
     match first == second {
@@ -145,7 +145,7 @@ fn arrays(program: &UProgram, all: usize) -> Vec<Taken> {
         let len = program.pool.as_int(data.len)? as u64;
         let units = match data.kind {
             BufferKind::Mirrored(mirror) => mirror.cluster.team.units(all),
-            BufferKind::Gathered(_) => 0..all,
+            BufferKind::Gathered(gather) => gather.team.map_or(0..all, |team| team.units(all)),
             _ => units.get(&id).cloned().unwrap_or(0..0),
         };
         Some(Taken {

@@ -593,6 +593,11 @@ pub fn grids(blocks: u32, threads: u32) -> Vec<Grid> {
 
 /// Schedules a program whose units split all that they can, and give each other all that they may. On the machine waits are dear.
 pub fn all_gather(program: &mut UProgram, machine: &Machine) {
+    all_gather_after(program, machine, |_| {});
+}
+
+/// The same after a change once shares are chosen.
+pub fn all_gather_after(program: &mut UProgram, machine: &Machine, change: impl Fn(&mut UProgram)) {
     let eager = machine.clone().with_barrier_ns(0.0);
     let mut dear = machine.clone().with_barrier_ns(1e6);
     dear.syncs.gather_ns = Some(0.0);
@@ -601,6 +606,9 @@ pub fn all_gather(program: &mut UProgram, machine: &Machine) {
             "gather_state" => &dear,
             _ => &eager,
         };
+        if pass.name == "keep_resident" {
+            change(program);
+        }
         pass.apply(program, machine);
     }
     program.drop_idle_operators();
