@@ -198,7 +198,7 @@ void mistake(const char *function, const std::string &what) {
 
 void read_settings() {
   driver.settings = {{"devices", 1}, {"driver", 12040}, {"arch", 90}, {"sms", 4}, {"blocks", 2}, {"clusters", 1024}, {"threads", 64}, {"shared", 227 << 10}, {"warp", 32},
-                     {"seed", 1}, {"memory", (uint64_t)8 << 30}, {"cooperative", 1}, {"mapping", 1}};
+                     {"seed", 1}, {"memory", (uint64_t)8 << 30}, {"local", 0}, {"cooperative", 1}, {"mapping", 1}};
   const char *given = getenv("HEDDLE_FAKE_CUDA");
   std::string text = given ? given : "";
   for (size_t at = 0; at < text.size();) {
@@ -582,6 +582,17 @@ API int cuFuncSetAttribute(void *handle, int attribute, int value) {
   if (attribute != 8) mistake(function, "attribute " + std::to_string(attribute));
   if (attribute != 8 || value < 0 || (size_t)value > (size_t)setting("shared")) return INVALID_VALUE;
   ((Kernel *)handle)->allowed = (size_t)value;
+  return OK;
+}
+
+/* The simulator knows no registers: a setting says what they do not hold. */
+API int cuFuncGetAttribute(int *value, int attribute, void *) {
+  ENTER(true);
+  if (attribute != 3) {
+    mistake(function, "attribute " + std::to_string(attribute));
+    return INVALID_VALUE;
+  }
+  *value = (int)setting("local");
   return OK;
 }
 

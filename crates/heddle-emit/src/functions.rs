@@ -38,6 +38,8 @@ struct Function {
 
 struct Call {
     function: usize,
+    /// The unit's number, counted from the one with the first share.
+    unit: String,
     /// Arguments that only some kinds of operators have.
     special: String,
     args: Vec<String>,
@@ -106,6 +108,7 @@ impl Functions {
         };
         Call {
             function: number,
+            unit: unit(program, id),
             special: match prefix {
                 "op" => special(program, id),
                 _ => String::new(),
@@ -149,8 +152,19 @@ impl Functions {
         let args = args.map(|name| format!(", {before_names}{name}"));
         let args: String = args.collect();
         let site = call.site.map_or(String::new(), |site| format!(", {site}"));
-        let special = &call.special;
-        format!("{prefix}{k}(env, worker, workers{special}{args}{site});")
+        let Call { unit, special, .. } = call;
+        format!("{prefix}{k}(env, {unit}, workers{special}{args}{site});")
+    }
+}
+
+/// A unit's number, counted from the one with the first share.
+fn unit(program: &UProgram, id: OperatorId) -> String {
+    let share = program.operators[id].share;
+    match share.first() {
+        first if first > 0 && !share.is_in_pieces() => {
+            format!("heddle_from(worker, workers, {first})")
+        }
+        _ => "worker".into(),
     }
 }
 

@@ -108,7 +108,7 @@ pub struct Function {
 
 /// Writes the function of an operator.
 pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Function {
-    let op = &program.operators[id];
+    let op = &counted_from_first(&program.operators[id]);
     let parameters = Arguments::of(program, op).parameters(program, dialect, &op.body);
     let mut text = Text::indented();
     text.line("(void)env, (void)worker, (void)workers;");
@@ -137,6 +137,18 @@ pub fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) -> Functi
     };
     let name = format!("{qualifier} op{}", id.index());
     Function::of(&name, special, parameters, text)
+}
+
+/// An operator as its function has it, which is called with a unit's number counted from the one with the first share: so operators that differ
+/// in that share a function. Units that take pieces of each other's shares need their own number.
+pub(crate) fn counted_from_first(op: &Operator) -> Operator {
+    Operator {
+        share: match op.share.is_in_pieces() {
+            true => op.share,
+            false => op.share.from_unit(0),
+        },
+        ..op.clone()
+    }
 }
 
 impl Function {
@@ -229,20 +241,19 @@ impl Writer<'_> {
     /// The bounds of this unit's part of each split axis.
     pub(crate) fn share(&mut self) {
         match self.op.share {
-            Share::Split(split) => {
-                let unit = self.relative_unit(split.first);
-                match split.piece {
-                    Some(piece) => self.pieces(split, piece, unit),
-                    None => self.part(0, split, unit, "workers"),
+            Share::Split(split) => match split.piece {
+                Some(piece) => {
+                    let unit = self.relative_unit(split.first);
+                    self.pieces(split, piece, unit);
                 }
-            }
+                None => self.part(0, split, "worker", "workers"),
+            },
             Share::Grid(Grid { splits, across }) => {
-                let unit = self.relative_unit(splits[0].first);
                 for line in [
                     format!("const int32_t across = workers < {across} ? workers : {across};"),
                     "const int32_t along = workers / across;".into(),
-                    format!("if ({unit} >= along * across) return;"),
-                    format!("const int32_t row = {unit} / across, column = {unit} % across;"),
+                    "if (worker >= along * across) return;".into(),
+                    "const int32_t row = worker / across, column = worker % across;".into(),
                 ] {
                     self.text.line(line);
                 }
@@ -250,9 +261,7 @@ impl Writer<'_> {
                 self.part(1, splits[1], "column", "across");
             }
             Share::Every => {}
-            Share::One(unit) => self
-                .text
-                .line(format!("if (worker != {unit} % workers) return;")),
+            Share::One(_) => self.text.line("if (worker != 0) return;"),
         }
         self.groups();
     }

@@ -5,7 +5,7 @@ use heddle_uprogram::program::{Buffer, Lanes, Operator, OperatorId, Resident, Re
 use heddle_uprogram::{ExprId, UProgram};
 
 use crate::dialect::Dialect;
-use crate::operator::{BOUNDS, Function, Parameter, Writer as OperatorWriter};
+use crate::operator::{BOUNDS, Function, Parameter, Writer as OperatorWriter, counted_from_first};
 use crate::program::Writer;
 use crate::ranges::Ranges;
 use crate::scalar::{Scalars, Site, element, name};
@@ -42,7 +42,7 @@ pub(crate) fn function(program: &UProgram, dialect: &Dialect, id: OperatorId) ->
     // Lanes copy neighbouring words, however they compute later.
     let apart = Operator {
         lanes: Lanes::Apart,
-        ..op.clone()
+        ..counted_from_first(op)
     };
     let mut text = Text::indented();
     text.line("(void)env, (void)worker, (void)workers;");

@@ -196,6 +196,17 @@ impl Program {
         }
     }
 
+    /// Bytes of memory that each thread has for what its registers do not hold; `None` if the program runs on no device.
+    ///
+    /// # Errors
+    /// A call of the driver fails.
+    pub fn local_bytes(&self) -> Result<Option<usize>, DeviceError> {
+        match &self.code {
+            Code::Kernel(kernel) => kernel.local_bytes().map(Some),
+            Code::Library(_) => Ok(None),
+        }
+    }
+
     /// Its code.
     pub(crate) fn code(&self) -> &Code {
         &self.code

@@ -27,6 +27,9 @@ use crate::total::total;
 /// Limit on the arrays tried; bounds compile time.
 const MAX_GROUPS: usize = 16;
 
+/// An array is gathered if the program then takes this fraction less time: the text of a gathering is longer than that of a wait.
+const WORTH_IT: f64 = 0.002;
+
 /// Gathers arrays in the shared memory of all units, where that is faster.
 pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
     let machine = latency.machine();
@@ -65,12 +68,12 @@ pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
     for k in (0..plans.len()).rev() {
         let left_out = plans.remove(k);
         let (trial, time) = gathered(&plans);
-        match time <= now {
+        match time <= now * (1.0 + WORTH_IT) {
             true => (best, now) = (trial, time),
             false => plans.insert(k, left_out),
         }
     }
-    if now < before {
+    if now < before * (1.0 - WORTH_IT) {
         *program = best;
     }
 }

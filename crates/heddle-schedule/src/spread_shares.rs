@@ -146,9 +146,6 @@ fn may_move(program: &UProgram, id: OperatorId) -> bool {
 /// An operator's share, so many units further on.
 fn moved_by(program: &UProgram, id: OperatorId, by: usize, units: usize) -> Share {
     let share = program.operators[id].share;
-    let first = match share {
-        Share::One(unit) => unit,
-        share => share.splits().first().map_or(0, |split| split.first),
-    };
+    let first = share.first();
     share.from_unit(((first as usize + by) % units) as u32)
 }

@@ -444,7 +444,11 @@ impl Pipeline<'_> {
                 emitted,
             }),
         };
-        log.time("build", || backend.build(program)).map(Ok)
+        let built = log.time("build", || backend.build(program))?;
+        if let Some(remark) = built.remark() {
+            log.note(remark);
+        }
+        Ok(Ok(built))
     }
 
     /// Makes arrays of sequences, optionals and text that enter or leave the program. The transformations see them then.

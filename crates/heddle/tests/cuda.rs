@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use heddle::{
     CacheChoice, CancelToken, CompileOptions, Device, Dim, ErrorKind, Inputs, Limit, Machine,
-    Model, OpenOptions, Outputs, Precision, Program, Remedy, RunOptions, Tensor, Tolerance, Type,
-    compare, compile,
+    Model, OpenOptions, Outputs, Precision, Program, Remedy, RunOptions, Step, Tensor, Tolerance,
+    Type, compare, compile,
 };
 
 use fake_cuda::in_child;
@@ -29,6 +29,15 @@ fn options() -> CompileOptions {
 
 fn program(text: &str) -> Program {
     compile(&Model::parse("m", text).unwrap(), &options()).unwrap()
+}
+
+/// A program whose blocks wait for each other, rather than give each other numbers.
+fn waiting(text: &str) -> Program {
+    let options = CompileOptions {
+        without: vec![Step::named("gather_state").unwrap()],
+        ..options()
+    };
+    compile(&Model::parse("m", text).unwrap(), &options).unwrap()
 }
 
 fn outputs(program: &Program, inputs: &Inputs) -> Outputs {
@@ -107,12 +116,15 @@ const RECURRENCE: &str = "fn @main(%x: f32[1,256], %w: f32[256,256]) -> (%y: f32
 ";
 
 fn runs_as_interpreted(text: &str) {
-    let program = program(text);
+    is_as_interpreted(&program(text));
+}
+
+fn is_as_interpreted(program: &Program) {
     assert!(program.is_whole());
-    let inputs = program.draw(3, &sizes(&program, 5)).unwrap();
+    let inputs = program.draw(3, &sizes(program, 5)).unwrap();
     let wanted = outputs(&program.on_interpreter(), &inputs);
     for _ in 0..2 {
-        assert_close(&outputs(&program, &inputs), &wanted);
+        assert_close(&outputs(program, &inputs), &wanted);
     }
 }
 
@@ -129,7 +141,7 @@ fn launches_have_shared_memory_for_resident_operands() {
 #[test]
 fn blocks_with_little_shared_memory_have_no_resident_operands() {
     let name = "blocks_with_little_shared_memory_have_no_resident_operands";
-    let Some(log) = in_child(name, "shared=65536") else {
+    let Some(log) = in_child(name, "shared=49152") else {
         return runs_as_interpreted(RECURRENCE);
     };
     assert!(!log.contains_key("cuFuncSetAttribute"), "{log:?}");
@@ -225,6 +237,31 @@ fn programs_are_scheduled_for_the_blocks_that_fit() {
     assert_close(&outputs(&program, &inputs), &wanted);
 }
 
+/// What the driver says of the built kernel: threads keep something in memory, or no more than a call may need.
+#[test]
+fn threads_with_too_few_registers_are_remarked_on() {
+    let name = "threads_with_too_few_registers_are_remarked_on";
+    let Some(log) = in_child(name, "local=1104") else {
+        let notes = program(RECURRENCE).report().notes.clone();
+        let [note] = &*notes else {
+            panic!("{notes:?}");
+        };
+        assert!(note.contains("keeps 1104 bytes"), "{note}");
+        return runs_as_interpreted(RECURRENCE);
+    };
+    assert!(log["cuFuncGetAttribute"] > 0, "{log:?}");
+}
+
+#[test]
+fn a_kernel_with_enough_registers_has_no_remark() {
+    let name = "a_kernel_with_enough_registers_has_no_remark";
+    if in_child(name, "local=16").is_some() {
+        return;
+    }
+    let notes = program(RECURRENCE).report().notes.clone();
+    assert!(notes.is_empty(), "{notes:?}");
+}
+
 /// So little work that waits of fewer blocks, which are a cluster, take less time than they gain.
 const SMALL: &str = "fn @main(%x: f32[1,128], %w: f32[128,128]) -> (%y: f32[1,128]) {
   %y = loop %i trip 40 carry (%h: f32[1,128] = %x) {
@@ -238,7 +275,7 @@ const SMALL: &str = "fn @main(%x: f32[1,128], %w: f32[128,128]) -> (%y: f32[1,12
 fn a_small_recurrence_runs_in_a_cluster() {
     let name = "a_small_recurrence_runs_in_a_cluster";
     let Some(log) = in_child(name, "sms=16,threads=64") else {
-        runs_as_interpreted(SMALL);
+        is_as_interpreted(&waiting(SMALL));
         return;
     };
     assert!(log["cuOccupancyMaxActiveClusters"] > 0, "{log:?}");
@@ -250,14 +287,14 @@ fn clusters_that_do_not_fit_are_left_out() {
     if in_child(name, "sms=16,threads=64,clusters=0").is_some() {
         return;
     }
-    let notes = program(SMALL).report().notes.clone();
+    let notes = waiting(SMALL).report().notes.clone();
     let [note] = &*notes else {
         panic!("{notes:?}");
     };
     assert!(note.contains("8 blocks of 64 threads"), "{note}");
     assert!(note.contains("0 of them can be on Fake GPU"), "{note}");
     assert!(note.ends_with("it is launched without clusters"), "{note}");
-    runs_as_interpreted(SMALL);
+    is_as_interpreted(&waiting(SMALL));
 }
 
 /// Devices before sm_90 have no clusters.

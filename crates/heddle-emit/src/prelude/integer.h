@@ -42,6 +42,11 @@ HEDDLE_INTEGERS(uint16_t, u16)
 HEDDLE_INTEGERS(uint32_t, u32)
 HEDDLE_INTEGERS(uint64_t, u64)
 
+/* A unit's number, counted from another one on. */
+HEDDLE_INLINE int32_t heddle_from(int32_t worker, int32_t workers, int32_t first) {
+  return (worker + workers - first % workers) % workers;
+}
+
 /* The start of a unit's share of `count` places, in multiples of `grain`. */
 HEDDLE_INLINE int64_t heddle_share(int64_t count, int64_t grain, int64_t unit, int64_t units) {
   int64_t place = (count + grain - 1) / grain * unit / units * grain;

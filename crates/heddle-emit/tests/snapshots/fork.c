@@ -15,7 +15,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 8_ column 8 */
 HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, const float *restrict b4, float *restrict b5, const int64_t v0, const int64_t v3, const uint32_t site) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   const int64_t t1 = (heddle_at(env, site, v3, v0) * 16);
   for (int64_t v2 = 0; v2 < 16; v2++) {
     b5[v2] = heddle_tanh_f32(b2[t1 + v2] + b4[v2]);
@@ -25,7 +25,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 8_ column 8 */
 HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, float *restrict b5, const float *restrict b6, const float *restrict b7) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   for (int64_t v2 = 0; v2 < 16; v2++) {
     b5[v2] = heddle_tanh_f32(b6[v2] - b7[v2]);
   }

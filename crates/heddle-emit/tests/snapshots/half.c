@@ -480,7 +480,7 @@ HEDDLE_KERNEL HEDDLE_OF(block_of_rows)(const int64_t *at, HEDDLE_BLOCK_PARAMETER
 /* line 2_ column 13 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const uint16_t *restrict b0, float *restrict b2) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   const int64_t v0 = 0;
   for (int64_t v1 = 0; v1 < (8) * 64; v1++) {
     const int64_t t1 = ((v0 * 64) + v1);

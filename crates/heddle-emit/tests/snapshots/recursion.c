@@ -3,7 +3,7 @@ HEDDLE_PROGRAM(2, 1, 0, 0, 11);
 /* line 6_ column 8 */
 HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, float *restrict b3) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   for (int64_t v3 = 0; v3 < 64; v3++) {
     b3[v3] = heddle_exp_f32(b2[v3]);
   }
@@ -12,7 +12,7 @@ HEDDLE_OUTLINE void op0(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 9_ column 10 */
 HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b2, float *restrict b4) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   for (int64_t v3 = 0; v3 < 64; v3++) {
     b4[v3] = b2[v3] * 0.5f;
   }
@@ -21,7 +21,7 @@ HEDDLE_OUTLINE void op1(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 11_ column 14 */
 HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, const float *restrict b4, float *restrict b6) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   float b10[1];
   {
     float sum[64];
@@ -51,7 +51,7 @@ HEDDLE_OUTLINE void op2(const heddle_env *env, int32_t worker, int32_t workers, 
 /* line 6_ column 8 */
 HEDDLE_OUTLINE void op3(const heddle_env *env, int32_t worker, int32_t workers, float *restrict b3, const float *restrict b4, const float *restrict b7) {
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   for (int64_t v3 = 0; v3 < 64; v3++) {
     b3[v3] = b7[v3] + b4[v3];
   }

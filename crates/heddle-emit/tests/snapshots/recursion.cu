@@ -5,7 +5,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b3[v3] = heddle_exp_f32(b2[v3]);
@@ -17,7 +17,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b4[v3] = b2[v3] * 0.5f;
@@ -29,7 +29,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b4);
   HEDDLE_GLOBAL(b6);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
@@ -65,7 +65,7 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b4);
   HEDDLE_GLOBAL(b7);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   HEDDLE_ROLLED
   for (int64_t v3 = 0 + heddle_lane; v3 < 64; v3 += heddle_lanes) {
     b3[v3] = b7[v3] + b4[v3];

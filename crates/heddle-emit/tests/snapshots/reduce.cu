@@ -36,9 +36,8 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b0);
   HEDDLE_GLOBAL(b4);
   (void)env, (void)worker, (void)workers;
-  const int32_t nth = (worker + workers - 1 % workers) % workers;
-  const int64_t from = heddle_share(64, 1, nth, workers);
-  const int64_t to = heddle_share(64, 1, nth + 1, workers);
+  const int64_t from = heddle_share(64, 1, worker, workers);
+  const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
   (void)groups, (void)group;
@@ -72,7 +71,7 @@ HEDDLE_MAIN {
   uint64_t epoch = 0; /* of waits for named units */
   (void)epoch;
   HEDDLE_RUN(op0(env, worker, workers, b0, b3));
-  HEDDLE_RUN(op1(env, worker, workers, b0, b4));
+  HEDDLE_RUN(op1(env, heddle_from(worker, workers, 1), workers, b0, b4));
   if (worker == 0 && heddle_lane == 0) {
     env->outputs[0].rank = 1;
     env->outputs[0].dims[0] = 64;

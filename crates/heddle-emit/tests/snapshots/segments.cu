@@ -47,7 +47,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b6);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   const int64_t groups = heddle_lanes / 8, group = heddle_lane / 8;
   const int64_t members = 8, member = heddle_lane % 8;
   (void)groups, (void)group;

@@ -5,7 +5,7 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b0);
   HEDDLE_GLOBAL(b2);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   if (v0 <= 0) return;
   HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v0; v4++) {
@@ -22,7 +22,7 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   if (v8 <= 0) return;
   const int64_t t1 = heddle_max_i64(heddle_min_i64((-1) + v3, v3 - 1), 0);
   HEDDLE_ROLLED
@@ -40,7 +40,7 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_GLOBAL(b2);
   HEDDLE_GLOBAL(b3);
   (void)env, (void)worker, (void)workers;
-  if (worker != 0 % workers) return;
+  if (worker != 0) return;
   if (v8 <= 0) return;
   HEDDLE_ROLLED
   for (int64_t v4 = 0; v4 < v8; v4++) {

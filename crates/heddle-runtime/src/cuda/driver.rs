@@ -149,6 +149,7 @@ function_table! {
         module_function = "cuModuleGetFunction"(*mut Handle, Handle, *const c_char),
         module_global = "cuModuleGetGlobal_v2"(*mut u64, *mut usize, Handle, *const c_char),
         function_attribute = "cuFuncSetAttribute"(Handle, c_int, c_int),
+        function_facts = "cuFuncGetAttribute"(*mut c_int, c_int, Handle),
         occupancy = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(*mut c_int, Handle, c_int, usize),
         clusters = "cuOccupancyMaxActiveClusters"(*mut c_int, Handle, *const LaunchConfig),
         launch = "cuLaunchKernelEx"(*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void),
@@ -390,6 +391,16 @@ impl Driver {
             (self.table.function_attribute)(kernel.0, MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
         };
         self.check("cuFuncSetAttribute", status)
+    }
+
+    /// Bytes of memory that each thread of a kernel has for what its registers do not hold.
+    pub(super) fn local_bytes(&self, kernel: KernelHandle) -> Result<usize> {
+        const LOCAL_SIZE_BYTES: c_int = 3;
+        let mut bytes = 0;
+        // SAFETY: it writes one number.
+        let status = unsafe { (self.table.function_facts)(&mut bytes, LOCAL_SIZE_BYTES, kernel.0) };
+        self.check("cuFuncGetAttribute", status)
+            .map(|()| usize::try_from(bytes).unwrap_or(0))
     }
 
     /// Blocks of a kernel, each with `shared` bytes of dynamic shared memory, that a multiprocessor can hold at once.

@@ -92,6 +92,15 @@ impl Kernel {
         loaded.resident(threads)
     }
 
+    /// Bytes of memory that each thread has for what its registers do not hold.
+    pub(crate) fn local_bytes(&self) -> Result<usize, DeviceError> {
+        let (loaded, _using) = self.load()?;
+        let context = &loaded.context;
+        let _entered = context.enter()?;
+        let bytes = context.driver.local_bytes(loaded.kernel);
+        bytes.map_err(|e| context.error(e, "the kernel was looked at", 0))
+    }
+
     fn load_into(&self, context: &Arc<Context>) -> Result<Loaded, DeviceError> {
         let module = Module::load(context, &self.cubin).map_err(|error| match error {
             DeviceError::Call(failed) if failed.code == status::NO_BINARY_FOR_GPU => {

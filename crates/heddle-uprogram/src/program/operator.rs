@@ -208,6 +208,14 @@ impl Share {
         self
     }
 
+    /// The unit with the first part; 0 if every unit runs all.
+    pub fn first(&self) -> u32 {
+        match self {
+            Share::One(unit) => *unit,
+            share => share.splits().first().map_or(0, |split| split.first),
+        }
+    }
+
     /// The same partition without pieces.
     #[must_use]
     pub fn whole(mut self) -> Self {

@@ -100,6 +100,11 @@ pub(crate) trait Artifact: Debug + Send + Sync {
         1
     }
 
+    /// A remark on how it was built, for its user.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+
     /// Memory that its arrays lie in.
     fn memory(&self) -> &dyn Memory {
         &HostMemory

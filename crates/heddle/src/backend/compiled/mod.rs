@@ -64,6 +64,8 @@ pub(crate) struct Compiled {
     spares: Spares,
     /// Dims of a run before.
     checked: Checked,
+    /// A remark on how it was built.
+    remark: Option<String>,
     /// Its device.
     setup: Setup,
 }
@@ -86,10 +88,12 @@ impl Compiled {
             constants: lowered.constants.clone(),
             plan: lowered.layout.plan,
         };
+        let mut remark = None;
         let built = Arc::new(match &setup.gpu {
             Some(gpu) => {
                 let built = Program::build_for(&source, gpu, &setup.build)?;
                 check_resident(&built, setup)?;
+                remark = too_few_registers(&built)?;
                 built
             }
             None => Program::build(&source, &setup.build)?,
@@ -120,6 +124,7 @@ impl Compiled {
             constants: lowered.constants,
             sig,
             ports: lowered.ports,
+            remark,
             setup: setup.clone(),
         })
     }
@@ -185,6 +190,10 @@ impl Artifact for Compiled {
         self.executable.pool().threads()
     }
 
+    fn remark(&self) -> Option<String> {
+        self.remark.clone()
+    }
+
     fn key(&self) -> Option<String> {
         Some(self.executable.program().report().key.to_string())
     }
@@ -228,6 +237,21 @@ impl Artifact for Compiled {
     fn session(self: Arc<Self>, options: &RunOptions) -> Box<dyn Session> {
         Box::new(CompiledSession::new(self, options))
     }
+}
+
+/// Bytes of a thread's memory that are no cause for a remark: what a call of a function may need.
+const USUAL_LOCAL: usize = 16;
+
+/// A remark on a kernel whose threads keep values in memory.
+fn too_few_registers(program: &Program) -> Result<Option<String>, Error> {
+    let bytes = program.local_bytes().map_err(BuildError::from)?;
+    let bytes = bytes.filter(|bytes| *bytes > USUAL_LOCAL);
+    Ok(bytes.map(|bytes| {
+        format!(
+            "each thread of the kernel keeps {bytes} bytes in the device's memory, since its registers do not hold them: some operator is slower than it \
+             could be (please report the model)"
+        )
+    }))
 }
 
 /// That all blocks of a program can be on its device at once: they wait for each other.
