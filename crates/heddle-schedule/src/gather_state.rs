@@ -50,6 +50,9 @@ pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
         .filter(|plan| plan.team.is_none_or(|team| team.of <= units))
         .collect();
     plans.sort_by(|a, b| b.often.total_cmp(&a.often));
+    // Units of one team count alike, units of parts of several teams do not.
+    let division = plans.iter().find_map(|plan| plan.team).map(|team| team.of);
+    plans.retain(|plan| plan.team.is_none_or(|team| Some(team.of) == division));
     plans.truncate(MAX_GROUPS);
     if plans.is_empty() {
         return;

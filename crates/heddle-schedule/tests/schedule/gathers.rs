@@ -148,6 +148,59 @@ fn teams_gather_their_own() {
     }
 }
 
+/// Parts of three teams have no common count with parts of two, so that only one division gathers.
+#[test]
+fn one_division_gathers() {
+    let loops = |first: &str, count: usize, from: &str| {
+        let list =
+            |form: &dyn Fn(usize) -> String| (0..count).map(form).collect::<Vec<_>>().join(", ");
+        let layer = |k: usize| {
+            format!(
+                "%{first}n{k}: f32[1,96] = loop %j trip 3 carry (%h: f32[1,96] = %{first}c{k}) {{
+      continue carry tanh(add(dot(%h, %w), {k}.5))
+    }}\n"
+            )
+        };
+        let layers: String = (0..count).map(layer).collect();
+        format!(
+            "{} = loop %i trip %k carry ({}) {{
+    {layers} continue carry {}
+  }}\n",
+            list(&|k| format!("%{first}y{k}: f32[1,96]")),
+            list(&|k| format!("%{first}c{k}: f32[1,96] = %{from}")),
+            list(&|k| format!("%{first}n{k}")),
+        )
+    };
+    let text = format!(
+        "fn @main(%x: f32[1,96], %k: i64[], %w: f32[96,96]) -> (%a: f32[1,96], %b: f32[1,96]) {{
+  {}{}%a = exp(%py2)
+  %b = exp(%qy1)
+  return %a, %b
+}}",
+        loops("p", 3, "x"),
+        loops("q", 2, "py0"),
+    );
+    let machine = Machine::h200();
+    let program = scheduled(&text, &machine);
+    let printed = text::print(&program);
+    let mut divisions = std::collections::BTreeSet::new();
+    for id in program.running() {
+        divisions.extend(program.operators[id].team.map(|team| team.of));
+    }
+    assert_eq!(
+        divisions.into_iter().collect::<Vec<_>>(),
+        [2, 3],
+        "{printed}"
+    );
+    let found = gathered(&program);
+    let of: std::collections::BTreeSet<_> = found
+        .iter()
+        .filter_map(|(_, gather)| gather.team)
+        .map(|team| team.of)
+        .collect();
+    assert_eq!(of.len(), 1, "{printed}");
+}
+
 /// Arrays of procedures lie in frames.
 #[test]
 fn a_recursion_has_none() {
