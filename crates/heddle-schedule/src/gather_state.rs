@@ -22,41 +22,29 @@ use heddle_uprogram::program::{
 
 use crate::latency::Latency;
 use crate::on_chip::{Access, Group, groups, grows, places, taken_words};
+use crate::partition::Partition;
 use crate::total::total;
 
 /// Limit on the arrays tried; bounds compile time.
 const MAX_GROUPS: usize = 16;
 
 /// An array is gathered if the program then takes this fraction less time: the text of a gathering is longer than that of a wait.
-const WORTH_IT: f64 = 0.002;
+pub(super) const WORTH_IT: f64 = 0.002;
 
 /// Gathers arrays in the shared memory of all units, where that is faster.
 pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
     let machine = latency.machine();
-    let Some(bytes) = machine.resident_bytes().filter(|_| machine.units() > 1) else {
+    let Some(bytes) = machine.resident_bytes() else {
         return;
     };
-    if machine.syncs.gather_ns.is_none() || grows(program) || program.has_forks() {
-        return;
-    }
     let words = (bytes / size_of::<f32>()) as u64;
-    let Ok(units) = u32::try_from(machine.units()) else {
+    let mut plans = plans(program, latency);
+    let Some(units) = u32::try_from(machine.units())
+        .ok()
+        .filter(|_| !plans.is_empty())
+    else {
         return;
     };
-    let mut plans: Vec<Plan> = groups(program)
-        .into_iter()
-        .filter_map(|group| Plan::of(program, group))
-        // Each unit is in one team.
-        .filter(|plan| plan.team.is_none_or(|team| team.of <= units))
-        .collect();
-    plans.sort_by(|a, b| b.often.total_cmp(&a.often));
-    // Units of one team count alike, units of parts of several teams do not.
-    let division = plans.iter().find_map(|plan| plan.team).map(|team| team.of);
-    plans.retain(|plan| plan.team.is_none_or(|team| Some(team.of) == division));
-    plans.truncate(MAX_GROUPS);
-    if plans.is_empty() {
-        return;
-    }
     let before = total(program, latency);
     let gathered = |plans: &[Plan]| {
         let mut trial = program.clone();
@@ -81,8 +69,32 @@ pub fn gather_state(program: &mut UProgram, latency: &dyn Latency) {
     }
 }
 
+/// The plans for arrays that may be gathered, those that are touched most often first.
+pub(super) fn plans(program: &UProgram, latency: &dyn Latency) -> Vec<Plan> {
+    let machine = latency.machine();
+    let is_target = machine.syncs.gather_ns.is_some() && machine.units() > 1;
+    if !is_target || grows(program) || program.has_forks() {
+        return vec![];
+    }
+    let groups = groups(program).into_iter();
+    let mut plans: Vec<Plan> = groups
+        .filter_map(|group| Plan::of(program, group))
+        // Each unit is in one team.
+        .filter(|plan| {
+            plan.team
+                .is_none_or(|team| team.of as usize <= machine.units())
+        })
+        .collect();
+    plans.sort_by(|a, b| b.often.total_cmp(&a.often));
+    // Units of one team count alike, units of parts of several teams do not.
+    let division = plans.iter().find_map(|plan| plan.team).map(|team| team.of);
+    plans.retain(|plan| plan.team.is_none_or(|team| Some(team.of) == division));
+    plans.truncate(MAX_GROUPS);
+    plans
+}
+
 /// Arrays that may be gathered.
-struct Plan {
+pub(super) struct Plan {
     group: Group,
     /// The team whose units gather; `None`: all do.
     team: Option<Team>,
@@ -102,6 +114,9 @@ impl Plan {
         let is_read = group.is_common || in_loops().any(|(_, access)| access.reads);
         let team = program.operators[*writer].team;
         if !is_read || team.is_some() && group.is_common {
+            return None;
+        }
+        if !group.is_common && !crosses(program, &group) {
             return None;
         }
         let (mut by_every, mut moved) = (vec![], vec![]);
@@ -138,7 +153,7 @@ impl Plan {
     }
 
     /// Gathers the arrays if there is room for them.
-    fn apply(&self, program: &mut UProgram, units: u32, words: u64) {
+    pub(super) fn apply(&self, program: &mut UProgram, units: u32, words: u64) {
         let team = self.team;
         let all = units as usize;
         let own = team.map_or(0..all, |team| team.units(all));
@@ -157,6 +172,23 @@ impl Plan {
             program.operators[*id].share = Share::Every;
         }
     }
+}
+
+/// Do operators in loops touch the arrays' elements on other units than others do?
+fn crosses(program: &UProgram, group: &Group) -> bool {
+    let in_loops = group.accesses.iter().filter(|(_, access)| access.in_loop);
+    let mut first: Option<Option<Partition>> = None;
+    for (id, _) in in_loops {
+        let op = &program.operators[*id];
+        let accesses = program.accesses_of(op).into_iter();
+        for (_, offset) in accesses.filter(|access| group.members.contains_key(&access.0)) {
+            let own = Partition::of(program, op, offset);
+            if own.is_none() || *first.get_or_insert_with(|| own.clone()) != own {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Do the operator's units together compute all of the array, each its share, and read nothing that was there before?

@@ -16,6 +16,7 @@
 //! Architecture invariant: nothing here knows what a unit is; a
 //! [`Machine`](heddle_machine::Machine) states the number of units and all costs.
 
+mod align_gathered;
 mod align_splits;
 mod benchmark;
 mod candidates;
@@ -68,6 +69,7 @@ mod trials;
 mod trips;
 mod version_rows;
 
+pub use align_gathered::align_gathered;
 pub use align_splits::align_splits;
 pub use benchmark::benchmark;
 pub use candidates::{are_alike, candidates};
@@ -200,6 +202,11 @@ pub const PASSES: &[Pass] = &[
         name: "replicate",
         about: "let every worker compute for itself what all read, where that beats a wait",
         run: replicate,
+    },
+    Pass {
+        name: "align_gathered",
+        about: "split operators as their readers are, where gathered arrays leave no other wait",
+        run: align_gathered,
     },
     Pass {
         name: "join_lanes",
