@@ -5,7 +5,7 @@ Checks of hot loops and syncs, each by the instructions of one function:
 - a recurrent step loads weights from shared memory, and its state, 16 bytes at a time;
 - products by tiles load 16 bytes at a time from shared memory, and with `--precision` use the tensor cores;
 - those of many rows do so by warpgroups, which wait once for all instructions of a round;
-- a barrier of all blocks has one fence, and one of a cluster is the hardware's, with one;
+- a barrier of all blocks has one fence, and one of a cluster is the hardware's, with one; numbers that blocks gather need none;
 - what a kernel writes is not read by way of the read-only cache;
 - code and the time to compile it do not grow with trip counts or the depth of recursion."""
 import re
@@ -85,10 +85,13 @@ def counts(code: str, pattern: str) -> int:
 
 
 OPERATORS = r"\dop\d+E"
+# Blocks wait for each other, rather than give each other numbers.
+WAITING = ("--without", "gather_state")
 
 
 def recurrent_steps(make) -> str:
-    code = make("cell", CELL.replace("TRIPS", "100")).of(OPERATORS)
+    # Blocks have what they gather in shared memory.
+    code = make("waiting", CELL.replace("TRIPS", "100"), *WAITING).of(OPERATORS)
     wide, narrow = counts(code, r"LDS\.128"), counts(code, r"LDS\b(?!\.128)")
     loads, generic = counts(code, r"LDG\.E\.128"), counts(code, r"(?:LD|ST)\.E")
     if wide == 0 or loads == 0 or generic:
@@ -137,8 +140,18 @@ def fences(make) -> str:
     return "a barrier has one"
 
 
+def gathers(make) -> str:
+    program = make("cell", CELL.replace("TRIPS", "100"))
+    took, gave = program.of("heddle_gather"), program.of(OPERATORS)
+    loads, stores = counts(took, r"LDG\.E\.64\.STRONG\.GPU"), counts(gave, r"STG\.E\.64\.STRONG\.GPU")
+    fences = counts(took, "MEMBAR") + counts(gave, "MEMBAR")
+    if loads < 8 or stores == 0 or fences:
+        raise ValueError(f"{loads} loads of words with a number, {stores} stores, {fences} fences")
+    return f"{loads} loads of words with a number, {stores} stores, no fence"
+
+
 def clusters(make) -> str:
-    code = make("cluster", CLUSTER).of("heddle_together")
+    code = make("cluster", CLUSTER, *WAITING).of("heddle_together")
     found = [counts(code, what) for what in ("UCGABAR_ARV", "UCGABAR_WAIT", "MEMBAR")]
     # Before the first store to other blocks, in a step, and behind the last store.
     if found != [3, 3, 3]:
@@ -176,7 +189,7 @@ def main(heddle: str, out: str) -> int:
         return Program(nvrtc, heddle, folder, *args)
 
     failed = 0
-    checks = (recurrent_steps, tiles, tensor_cores, warpgroups, fences, clusters, read_only, sizes)
+    checks = (recurrent_steps, tiles, tensor_cores, warpgroups, fences, gathers, clusters, read_only, sizes)
     for check in checks:
         try:
             good, said = True, check(make)
