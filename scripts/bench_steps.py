@@ -18,7 +18,7 @@ from heddle import HEDDLE
 PROGRAMS = Path(__file__).resolve().parent.parent / "benches/steps"
 WANTED = 1.1
 # These change programs for GPUs alone, where `heddle bench --device cuda` measures them.
-ON_GPUS = {"join_lanes", "keep_resident", "keep_state", "mirror_state"}
+ON_GPUS = {"align_gathered", "gather_state", "join_lanes", "keep_resident", "keep_state", "mirror_state", "spread_shares"}
 
 
 class Turns:

@@ -11,7 +11,15 @@ fn folder() -> PathBuf {
 }
 
 /// Steps that change programs for GPUs alone.
-const ON_GPUS: &[&str] = &["join_lanes", "keep_resident", "keep_state", "mirror_state"];
+const ON_GPUS: &[&str] = &[
+    "align_gathered",
+    "gather_state",
+    "join_lanes",
+    "keep_resident",
+    "keep_state",
+    "mirror_state",
+    "spread_shares",
+];
 
 /// The program's text without some steps, or the reason why it has no compiled form.
 fn source(model: &Model, target: Target, without: &[Step]) -> String {
