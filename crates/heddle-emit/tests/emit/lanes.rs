@@ -530,17 +530,28 @@ fn lanes_wait_for_what_others_wrote_to_a_row() {
     }
 }
 
-/// Shares that begin at another unit have a variable for this unit's number from there, lanes one for whose turn it is.
+/// An operator whose shares begin at another unit has the same function, which is called with this unit's number from there.
 #[test]
-fn shares_from_another_unit_and_lanes_have_different_names() {
-    let text = EXCHANGED.replace("lanes LANES", "from 1 lanes unit 2");
-    let text = text.replace("PLACE", "16 - %i1");
-    let program = heddle_uprogram::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
-    let layout = heddle_uprogram::layout(&program).expect("a plan");
-    let text = heddle_emit::write(&program, &layout, &heddle_emit::CUDA).source;
-    let own = &text[text.rfind("HEDDLE_PROGRAM(").expect("a program")..];
-    for declared in [" nth = ", " turn = "] {
-        assert_eq!(own.matches(declared).count(), 1, "{declared}: {own}");
+fn a_function_does_not_know_where_shares_begin() {
+    let texts = ["from 0", "from 1", "from 3"].map(|from| {
+        let text = EXCHANGED.replace("lanes LANES", &format!("{from} lanes unit 2"));
+        let text = text.replace("PLACE", "16 - %i1");
+        let program = heddle_uprogram::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+        let layout = heddle_uprogram::layout(&program).expect("a plan");
+        let text = heddle_emit::write(&program, &layout, &heddle_emit::CUDA).source;
+        text[text.rfind("HEDDLE_PROGRAM(").expect("a program")..].to_string()
+    });
+    let calls = [
+        "worker",
+        "heddle_from(worker, workers, 1)",
+        "heddle_from(worker, workers, 3)",
+    ];
+    for (text, unit) in texts.iter().zip(calls) {
+        assert!(
+            text.contains(&format!("op0(env, {unit}, workers, ")),
+            "{text}"
+        );
+        assert_eq!(text.replace(unit, "worker"), texts[0]);
     }
 }
 
