@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 
 use crate::candidates::{add, candidate, candidates, earliest, loads};
 use crate::latency::Latency;
+use crate::proposals::{Proposal, try_proposals};
 use crate::reach::written_often;
 use crate::split_depths::in_parts;
 use crate::stretches::for_each_wave;
 use crate::total::latest;
-use crate::trials::Trials;
 use heddle_uprogram::program::{Body, Candidate, OperatorId, Share, UProgram};
 
 /// Chooses candidates, and records those of every contraction in the program.
@@ -41,16 +41,8 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
     };
     let often = written_often(program);
     for_each_wave(program, &often, &mut |ops, often| search.wave(ops, often));
-    let mut proposals = search.proposals;
-    // Bounds compile time: the most promising proposals are tried.
-    proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    proposals.truncate(MAX_TRIALS);
-    if !proposals.is_empty() {
-        let mut trials = Trials::new(program, latency);
-        for proposal in proposals {
-            trials.set(program, &proposal.shares);
-        }
-    }
+    let proposals = search.proposals;
+    try_proposals(program, latency, proposals, MAX_TRIALS);
     for (&id, all) in &mut noted {
         all.extend(in_parts(program, latency, id));
     }
@@ -60,16 +52,6 @@ pub fn choose_kernels(program: &mut UProgram, latency: &dyn Latency) {
 
 /// Limit on the number of proposals tried.
 const MAX_TRIALS: usize = 64;
-
-/// A proposal is tried if its wave takes at least this fraction less time.
-const WORTH_A_TRIAL: f64 = 0.01;
-
-/// Shares for the operators of a wave.
-struct Proposal {
-    /// Time saved in the wave alone, times its number of executions.
-    gain: f64,
-    shares: Vec<(OperatorId, Share)>,
-}
 
 struct Search<'a> {
     program: &'a UProgram,
@@ -122,16 +104,10 @@ impl Search<'_> {
         for picked in picks {
             let placed = self.placed(&picked);
             let times = placed.iter().map(|p| (p.1, p.2));
-            let gain = now - self.end(times);
-            if gain > now * WORTH_A_TRIAL {
-                self.proposals.push(Proposal {
-                    gain: gain * often,
-                    shares: placed
-                        .into_iter()
-                        .map(|(id, share, _)| (id, share))
-                        .collect(),
-                });
-            }
+            let then = self.end(times);
+            let shares = placed.into_iter().map(|(id, share, _)| (id, share));
+            let proposal = Proposal::new((now, then), often, shares.collect());
+            self.proposals.extend(proposal);
         }
     }
 

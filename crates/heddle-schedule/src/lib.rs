@@ -51,6 +51,7 @@ mod place_resizes;
 mod place_syncs;
 mod plan_memory;
 pub mod print;
+mod proposals;
 mod reach;
 mod read_rows;
 mod replicate;

@@ -19,16 +19,13 @@ use heddle_uprogram::program::{Buffer, OperatorId, Share, UProgram};
 use crate::candidates::{add, earliest, loads};
 use crate::latency::Latency;
 use crate::partition::Partition;
+use crate::proposals::{Proposal, try_proposals};
 use crate::reach::written_often;
 use crate::stretches::for_each_wave;
 use crate::total::latest;
-use crate::trials::Trials;
 
 /// Limit on the number of waves tried; bounds compile time.
 const MAX_TRIALS: usize = 128;
-
-/// A wave is tried if it takes at least this fraction less time.
-const WORTH_A_TRIAL: f64 = 0.01;
 
 /// Has the operators of a wave begin with different units, where that is faster.
 pub fn spread_shares(program: &mut UProgram, latency: &dyn Latency) {
@@ -39,77 +36,58 @@ pub fn spread_shares(program: &mut UProgram, latency: &dyn Latency) {
     let mut proposals = vec![];
     let often = written_often(program);
     for_each_wave(program, &often, &mut |ops, often| {
-        proposals.extend(Proposal::of(program, latency, ops, often));
+        proposals.extend(proposal(program, latency, ops, often));
     });
-    proposals.sort_by(|a, b| b.gain.total_cmp(&a.gain));
-    proposals.truncate(MAX_TRIALS);
-    if !proposals.is_empty() {
-        let mut trials = Trials::new(program, latency);
-        for proposal in proposals {
-            trials.set(program, &proposal.shares);
+    try_proposals(program, latency, proposals, MAX_TRIALS);
+}
+
+/// Shares for the operators of a wave under which it ends earlier.
+fn proposal(
+    program: &UProgram,
+    latency: &dyn Latency,
+    ops: &[OperatorId],
+    often: f64,
+) -> Option<Proposal> {
+    let units = latency.machine().units();
+    let parts = aligned(program, ops);
+    if parts.len() < 2 {
+        return None;
+    }
+    let times = |part: &Vec<OperatorId>| {
+        let mut times = vec![0.0; units];
+        for id in part {
+            let share = program.operators[*id].share;
+            let loads = match share {
+                Share::Every => vec![1.0; units],
+                share => loads(program, share, units),
+            };
+            add(&mut times, &loads, latency.operator(program, *id, share));
+        }
+        times
+    };
+    let mut timed: Vec<_> = parts.iter().map(|part| (part, times(part))).collect();
+    timed.sort_by(|a, b| latest(&b.1).total_cmp(&latest(&a.1)));
+    let (mut now, mut then) = (vec![0.0; units], vec![0.0; units]);
+    let mut shares = vec![];
+    for (part, times) in timed {
+        add(&mut now, &times, 1.0);
+        let stays = part.iter().any(|id| !may_move(program, *id));
+        let first = if stays { 0 } else { earliest(&then, &times) };
+        let moved: Vec<f64> = (0..units)
+            .map(|unit| times[(unit + units - first) % units])
+            .collect();
+        add(&mut then, &moved, 1.0);
+        if first > 0 {
+            let of = |id: &OperatorId| (*id, moved_by(program, *id, first, units));
+            shares.extend(part.iter().map(of));
         }
     }
+    Proposal::new((latest(&now), latest(&then)), often, shares)
 }
 
-/// Shares for the operators of a wave.
-struct Proposal {
-    /// Time saved in the wave alone, times its number of executions.
-    gain: f64,
-    shares: Vec<(OperatorId, Share)>,
-}
-
-impl Proposal {
-    fn of(
-        program: &UProgram,
-        latency: &dyn Latency,
-        ops: &[OperatorId],
-        often: f64,
-    ) -> Option<Proposal> {
-        let units = latency.machine().units();
-        let parts = aligned(program, ops);
-        if parts.len() < 2 {
-            return None;
-        }
-        let times = |part: &Vec<OperatorId>| {
-            let mut times = vec![0.0; units];
-            for id in part {
-                let share = program.operators[*id].share;
-                let loads = match share {
-                    Share::Every => vec![1.0; units],
-                    share => loads(program, share, units),
-                };
-                add(&mut times, &loads, latency.operator(program, *id, share));
-            }
-            times
-        };
-        let mut timed: Vec<_> = parts.iter().map(|part| (part, times(part))).collect();
-        timed.sort_by(|a, b| latest(&b.1).total_cmp(&latest(&a.1)));
-        let (mut now, mut then) = (vec![0.0; units], vec![0.0; units]);
-        let mut shares = vec![];
-        for (part, times) in timed {
-            add(&mut now, &times, 1.0);
-            let stays = part.iter().any(|id| !may_move(program, *id));
-            let first = if stays { 0 } else { earliest(&then, &times) };
-            let moved: Vec<f64> = (0..units)
-                .map(|unit| times[(unit + units - first) % units])
-                .collect();
-            add(&mut then, &moved, 1.0);
-            if first > 0 {
-                let of = |id: &OperatorId| (*id, moved_by(program, *id, first, units));
-                shares.extend(part.iter().map(of));
-            }
-        }
-        let gain = latest(&now) - latest(&then);
-        (gain > latest(&now) * WORTH_A_TRIAL).then_some(Proposal {
-            gain: gain * often,
-            shares,
-        })
-    }
-}
-
-/// The operators of a wave in parts, of which each touches no memory as another one does.
+/// The operators of a wave in parts: two are in the same one if a unit that touches an element in one of them touches it in the other.
 fn aligned(program: &UProgram, ops: &[OperatorId]) -> Vec<Vec<OperatorId>> {
-    // Of each operator the first one of its part.
+    // The first operator of each one's part.
     let mut part: Vec<usize> = (0..ops.len()).collect();
     let mut seen: BTreeMap<Buffer, Vec<(usize, bool, Option<Partition>)>> = BTreeMap::new();
     for (k, id) in ops.iter().enumerate() {
