@@ -27,7 +27,7 @@ impl Arguments {
             buffers: BTreeSet::new(),
             locals: BTreeSet::new(),
         };
-        // What units give each other goes by way of other memory.
+        // Numbers that units give each other go by way of other memory.
         let to = Some(op.body.store().buffer).filter(|_| op.gathers(program).is_none());
         args.buffers.extend(to);
         args.buffers.extend(op.body.own());
@@ -371,7 +371,7 @@ impl Writer<'_> {
             return "worker";
         }
         self.text.line(format!(
-            "const int32_t nth = (worker + workers - {first} % workers) % workers;"
+            "const int32_t nth = heddle_from(worker, workers, {first});"
         ));
         "nth"
     }

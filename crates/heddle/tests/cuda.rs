@@ -237,7 +237,7 @@ fn programs_are_scheduled_for_the_blocks_that_fit() {
     assert_close(&outputs(&program, &inputs), &wanted);
 }
 
-/// What the driver says of the built kernel: threads keep something in memory, or no more than a call may need.
+/// The driver says that threads of the built kernel keep something in memory.
 #[test]
 fn threads_with_too_few_registers_are_remarked_on() {
     let name = "threads_with_too_few_registers_are_remarked_on";

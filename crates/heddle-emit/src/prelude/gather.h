@@ -13,13 +13,13 @@
 /* Looks between two for errors. */
 #define HEDDLE_GIVEN_LOOKS 16
 
-/* Has the block no share of so many grains, of which block `first` has the first ones? */
+/* Has the block no share of so many grains, of which block `first` has the first ones? Grains and blocks are below 2^16. */
 HEDDLE_INLINE bool heddle_has_none(int32_t block, int32_t blocks, int32_t grains, int32_t first) {
-  const uint64_t turn = (uint64_t)((block + blocks - first % blocks) % blocks);
-  return turn * (uint64_t)grains / (uint64_t)blocks == (turn + 1) * (uint64_t)grains / (uint64_t)blocks;
+  const uint32_t turn = (uint32_t)heddle_from(block, blocks, first), all = (uint32_t)blocks;
+  return turn * (uint32_t)grains / all == (turn + 1) * (uint32_t)grains / all;
 }
 
-/* Of a block without a share: it has come. */
+/* Says that a block without a share has come. */
 HEDDLE_FUNCTION void heddle_come(uint64_t *come, uint32_t count, int32_t worker, int32_t workers,
                                  int32_t grains, int32_t first) {
   if (heddle_lane == 0 && heddle_has_none(worker, workers, grains, first))

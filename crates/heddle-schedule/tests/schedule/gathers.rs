@@ -74,7 +74,7 @@ fn the_state_of_a_cell_is_gathered() {
     assert_eq!(schedule.matches(", all gather").count(), 1, "{schedule}");
 }
 
-/// What units wait for without the pass, a barrier in each step, takes longer by the cost model.
+/// A barrier in each step, without the pass, takes longer by the cost model.
 #[test]
 fn it_pays_by_the_cost_model() {
     let machine = Machine::h200();
@@ -236,7 +236,7 @@ fn a_printed_program_reads_back() {
     assert_eq!(text::print(&read), printed);
 }
 
-/// What synchronisations are left are needed.
+/// The synchronisations that are left are needed.
 #[test]
 fn programs_with_a_synchronisation_less_are_refused() {
     let machine = Machine::h200();

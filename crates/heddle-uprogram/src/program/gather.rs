@@ -23,9 +23,9 @@ pub struct Gather {
 /// give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
-    /// Of arrays that all units gather; 0 if there are none.
+    /// For arrays that all units gather; 0 if there are none.
     pub of_all: i64,
-    /// Of arrays that a team gathers; 0 if there are none.
+    /// For arrays that a team gathers; 0 if there are none.
     pub of_team: i64,
     /// The number of teams.
     pub teams: u32,
@@ -113,8 +113,8 @@ impl Operator {
         to.kind.gather().filter(|_| self.share != Share::Every)
     }
 
-    /// Of an operator whose units have shares along one axis, the parts that the axis consists of, of which a unit has all or none, and the
-    /// unit with the first ones; `None` if their number is not known.
+    /// The number of parts that an operator's split axis consists of, each of which one unit has, and the unit with the first ones; `None` if
+    /// the number is not known, or if shares are not along one axis.
     pub fn grains(&self, pool: &Pool) -> Option<(i64, u32)> {
         let Share::Split(split) = self.share else {
             return None;

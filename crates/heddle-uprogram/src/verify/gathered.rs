@@ -18,8 +18,8 @@ pub(super) fn array(program: &UProgram, gather: Gather) -> Checked {
     }
 }
 
-/// Of an operator that gathers, all units together compute all numbers of the array, each its share; no lane reads old ones while another
-/// one takes new ones.
+/// Checks that all units of an operator that gathers compute all numbers of the array together, each its share, and that no lane reads old
+/// ones while another one takes new ones.
 pub(super) fn stored(program: &UProgram, op: &Operator) -> Checked {
     let Some(gather) = op.gathers(program) else {
         return Ok(());
