@@ -16,6 +16,7 @@ mod memory;
 mod mirrors;
 mod mutants;
 mod parts;
+mod proven;
 mod read_rows;
 mod replicate;
 mod resident_arrays;

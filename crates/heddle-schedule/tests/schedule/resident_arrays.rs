@@ -1,6 +1,7 @@
 //! Arrays that units keep in their shared memory.
 
 use crate::common::lowered_for;
+use crate::proven::scheduled;
 use heddle_machine::Machine;
 use heddle_schedule::schedule;
 use heddle_uprogram::program::{Buffer, BufferKind, OperatorId, Share, Stmt, for_each_stmt};
@@ -26,14 +27,6 @@ const LAYERS: &str =
   }
   return %p, %q
 }";
-
-fn scheduled(text: &str, machine: &Machine) -> UProgram {
-    let mut program = lowered_for(text, machine);
-    schedule(&mut program, machine);
-    assert_eq!(verify_program(&program), Ok(()));
-    assert_eq!(verify_schedule(&program, machine.synced_lanes()), Ok(()));
-    program
-}
 
 /// The arrays, each with its first word and its length.
 fn arrays(program: &UProgram) -> Vec<(Buffer, u32, i64)> {
