@@ -193,6 +193,10 @@ fn vectors() -> Vec<Case> {
         case(1024, 4096),
         case(2048, 2048),
         case(4096, 16),
+        // AlexNet's, from 151 to 16 MB.
+        case(9216, 4096),
+        case(4096, 4096),
+        case(4096, 1000),
         unpacked(case(256, 1024)),
         turned(case(256, 1024)),
         unpacked(Case {
