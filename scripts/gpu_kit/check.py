@@ -166,7 +166,7 @@ def figures(_):
     absent = {name for name in micro.FIGURES if name not in measures.values and name not in own and not name.startswith("wait_")}
     # The header of cooperative groups comes with a toolkit.
     require(absent <= {"grid_barrier_groups_ns"}, f"{absent}: {measures.reasons}")
-    slopes = {"block_barrier_ns": 1, "cluster_barrier_16_ns": 1, "cluster_word_ns": 0.5, "launch_ns": 7, "graph_node_ns": 1,
+    slopes = {"warp_barrier_ns": 1, "block_barrier_ns": 1, "cluster_barrier_16_ns": 1, "cluster_word_ns": 0.5, "launch_ns": 7, "graph_node_ns": 1,
               "while_iteration_ns": 1, "hbm_latency_ns": 1, "clusters_of_16": 16}
     wrong = {name: measures.values[name] for name, want in slopes.items() if abs(measures.values[name] - want) > 1e-9}
     require(not wrong, str(wrong))

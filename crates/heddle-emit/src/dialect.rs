@@ -36,6 +36,8 @@ pub struct Dialect {
     pub wait_for: &'static str,
     /// A statement: barrier of the units of this cluster; empty where launches have none.
     pub cluster_sync: &'static str,
+    /// A statement: barrier of the lanes of this warp; empty where a unit has none.
+    pub warp_sync: &'static str,
     /// A statement: barrier of this unit's lanes; empty where a unit is one thread.
     pub unit_sync: &'static str,
     /// A line before a loop that the target's compiler would write out as often as its constant trip count says; empty: none.
@@ -114,6 +116,7 @@ pub const C: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "for (int32_t u = from; u < to; u++) HEDDLE_TRY(heddle_wait(env, u, epoch));",
     cluster_sync: "",
+    warp_sync: "",
     unit_sync: "",
     looks_up: false,
     rolled: "",
@@ -149,6 +152,7 @@ pub const CUDA: Dialect = Dialect {
     team_sync: "HEDDLE_TRY(heddle_meet(env, first, workers));",
     wait_for: "HEDDLE_TRY(heddle_wait_for(env, from, to, epoch));",
     cluster_sync: "HEDDLE_CLUSTER_SYNC;",
+    warp_sync: "HEDDLE_WARP_SYNC;",
     unit_sync: "HEDDLE_UNIT_SYNC;",
     looks_up: true,
     rolled: "HEDDLE_ROLLED",

@@ -199,13 +199,13 @@ impl Writer<'_> {
         }
     }
 
-    /// Opens the loop over points that groups of lanes take. All lanes go round equally often, since they exchange values within: those
-    /// for whom no point is left compute the last one again.
+    /// Opens the loop over points that groups of lanes take. Lanes of a warp go round equally often, since they exchange values within: those
+    /// for whom no point is left compute that of the warp's first group, which so reads what its own warp may. A warp without points does nothing.
     fn rounds(&mut self, v: &str, from: &str, to: &str) {
         for line in [
-            format!("for (int64_t round = {from}; round < {to}; round += groups) {{"),
+            format!("for (int64_t round = {from}; round + lead < {to}; round += groups) {{"),
             format!("const bool some = round + group < {to}, holds = some && member == 0;"),
-            format!("const int64_t {v} = some ? round + group : {to} - 1;"),
+            format!("const int64_t {v} = round + (some ? group : lead);"),
             "(void)some;".into(),
         ] {
             self.text.line(line);

@@ -272,7 +272,7 @@ impl Writer<'_> {
         self.dialect.lanes.is_some() && takes_points
     }
 
-    /// This lane's group, which works on a point, its place there, and the numbers of both.
+    /// This lane's group, which works on a point, its place there, the numbers of both, and the first group with lanes in this warp.
     fn groups(&mut self) {
         let Some(target::Lanes { index, count }) = &self.dialect.lanes else {
             return;
@@ -295,7 +295,15 @@ impl Writer<'_> {
         };
         self.text.line(format!("const int64_t {groups};"));
         self.text.line(format!("const int64_t {members};"));
-        self.text.line("(void)groups, (void)group;");
+        let lead = match self.op.lanes {
+            Lanes::Warp(lanes) => format!("group - group % (heddle_warp / {lanes})"),
+            // Each warp has lanes of all groups.
+            _ => "0".to_owned(),
+        };
+        self.text.line(format!(
+            "const int64_t lead = {lead}; /* the warp's first group */"
+        ));
+        self.text.line("(void)groups, (void)group, (void)lead;");
         if let Lanes::Unit(_) = self.op.lanes {
             self.text
                 .line("int64_t turn = 0; /* of the memory for partial results */");
@@ -360,7 +368,7 @@ impl Writer<'_> {
     pub fn sync_lanes(&mut self) {
         match self.op.lanes {
             Lanes::Apart | Lanes::Tile(_) => {}
-            Lanes::Warp(_) => self.text.line("HEDDLE_WARP_SYNC;"),
+            Lanes::Warp(_) => self.text.line(self.dialect.warp_sync),
             Lanes::Unit(_) => self.text.line(self.dialect.unit_sync),
         }
     }

@@ -410,7 +410,7 @@ impl Writer<'_> {
             if !matches!(stmt, Stmt::Swap(..)) {
                 changed.clear();
             }
-            if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Unit)) {
+            if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Warp | Sync::Unit)) {
                 self.turn_to(&mut team, None);
             }
             match stmt {
@@ -637,8 +637,8 @@ impl Writer<'_> {
             Sync::ALL => return self.text.line(self.dialect.sync),
             // Written with its loop.
             Sync::Resize => return,
-            Sync::Unit if self.dialect.unit_sync.is_empty() => return,
-            Sync::Unit => return self.text.line(self.dialect.unit_sync),
+            Sync::Warp => return self.meet(self.dialect.warp_sync),
+            Sync::Unit => return self.meet(self.dialect.unit_sync),
             Sync::Wait { from, to } => (from, to),
         };
         self.text.line("epoch++;");
@@ -661,6 +661,13 @@ impl Writer<'_> {
                     .map(|border| format!("heddle_team_{border}(workers, {index}, {of})"));
                 self.wait_for(&waits, &from, &to);
             }
+        }
+    }
+
+    /// A barrier of lanes, if a unit has several.
+    fn meet(&mut self, barrier: &str) {
+        if !barrier.is_empty() {
+            self.text.line(barrier);
         }
     }
 

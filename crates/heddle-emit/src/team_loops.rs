@@ -68,7 +68,7 @@ impl SkippedLoop {
                         return None;
                     }
                 }
-                Stmt::Sync(Sync::Unit) | Stmt::Check { .. } => {}
+                Stmt::Sync(Sync::Warp | Sync::Unit) | Stmt::Check { .. } => {}
                 Stmt::Sync(Sync::Cluster(cluster)) if cluster.team == team => {}
                 Stmt::Sync(Sync::Wait { from, to }) if (*from, *to) == (own, own) => {
                     skipped.waits += 1;

@@ -61,6 +61,8 @@ impl Machine {
             remote_read_rate: f64::INFINITY,
             cluster_rate: f64::INFINITY,
             syncs: Syncs {
+                // A wavefront is in lockstep.
+                warp_ns: Some(0.0),
                 lanes_ns: Some(20.0),
                 barrier: Cost {
                     base_ns: 900.0,
@@ -179,6 +181,7 @@ fn hopper(name: &str, bytes: f64, rate: f64) -> Machine {
         remote_read_rate: f64::INFINITY,
         cluster_rate: CLUSTER_RATE,
         syncs: Syncs {
+            warp_ns: Some(5.0),
             lanes_ns: Some(20.0),
             barrier: Cost {
                 base_ns: 704.0,

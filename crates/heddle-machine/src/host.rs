@@ -213,6 +213,7 @@ const REMOTE_READ_RATE: f64 = 10.0;
 /// 20 ns, the time that a cache line takes from core to core of a CCX, and readers of one line at half of that; a line takes
 /// about 100 ns to come from another CCX.
 const SYNCS: Syncs = Syncs {
+    warp_ns: None,
     lanes_ns: None,
     barrier: Cost {
         base_ns: 160.0,

@@ -40,6 +40,8 @@ impl Cost {
 /// Costs of each kind of synchronisation, beyond the arrival of whoever is waited for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Syncs {
+    /// Among the lanes of a warp; `None` where a unit has none. Nanoseconds.
+    pub warp_ns: Option<f64>,
     /// Among the lanes of a unit; `None` where they run in lockstep. Nanoseconds.
     pub lanes_ns: Option<f64>,
     /// All units wait for all.
@@ -74,6 +76,7 @@ impl Syncs {
     /// Everything between units costs `by` times as much.
     pub(crate) fn scaled(self, by: f64) -> Self {
         Self {
+            warp_ns: self.warp_ns,
             lanes_ns: self.lanes_ns,
             barrier: self.barrier.scaled(by),
             one_to_all: self.one_to_all.scaled(by),

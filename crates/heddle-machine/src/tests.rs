@@ -163,6 +163,7 @@ fn h200_has_the_figures_of_its_file() {
     let (units, syncs) = (machine.units(), &machine.syncs);
     let memory = |name: &str| machine.memories.iter().find(|m| m.name == name).unwrap();
     let table = [
+        ("warp_barrier_ns", syncs.warp_ns.unwrap()),
         ("block_barrier_ns", syncs.lanes_ns.unwrap()),
         ("grid_barrier_ns", machine.barrier_ns(units)),
         ("cluster_barrier_8_ns", syncs.cluster_ns.unwrap()),

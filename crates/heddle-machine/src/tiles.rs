@@ -75,6 +75,7 @@ impl Machine {
             remote_read_rate: f64::INFINITY,
             cluster_rate: f64::INFINITY,
             syncs: Syncs {
+                warp_ns: None,
                 lanes_ns: Some(10.0),
                 // The hardware knows one barrier, of all tiles.
                 barrier: Cost::fixed(115.0),

@@ -35,6 +35,7 @@ impl Latency for Machine {
     fn sync(&self, sync: Sync) -> f64 {
         let units = self.units();
         match sync {
+            Sync::Warp => self.syncs.warp_ns.unwrap_or(0.0),
             Sync::Unit => self.syncs.lanes_ns.unwrap_or(0.0),
             Sync::Resize => self.syncs.resize_ns.unwrap_or(0.0),
             Sync::Cluster(_) => self.syncs.cluster_ns.unwrap_or(f64::INFINITY),

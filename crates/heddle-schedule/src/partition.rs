@@ -38,16 +38,31 @@ pub enum Partition {
     Member(Team, Option<Box<Partition>>),
 }
 
-/// The partition of a buffer's elements among the lanes of a unit. Two accesses that have the same partition among units, and this one,
-/// touch each element in the same lane.
+/// The partition of a buffer's elements among the lanes of a unit, or among groups of them. Two accesses that have the same partition
+/// among units, and this one, touch each element in the same group.
 #[derive(Clone, Debug, PartialEq)]
-pub enum LanePartition {
-    /// The first lane touches all.
+pub struct LanePartition {
+    /// The lanes of a group, neighbours in a warp; 1: each lane by itself.
+    members: u32,
+    groups: Groups,
+}
+
+/// The partition of a buffer's elements among groups of lanes.
+#[derive(Clone, Debug, PartialEq)]
+enum Groups {
+    /// The first one touches all.
     First,
-    /// The element's place among these determines the lane, counted from the first one.
+    /// The element's place among these determines the group, counted from the first one.
     OfAll(Partition),
     /// The same, counted from the first one of the unit.
     OfUnit(Partition),
+}
+
+impl LanePartition {
+    /// True if a single lane touches an element; else a warp's lanes do.
+    pub fn is_of_lane(&self) -> bool {
+        self.members == 1
+    }
 }
 
 impl Partition {
@@ -103,18 +118,24 @@ impl Partition {
         !matches!(self, Partition::Member(_, None))
     }
 
-    /// The partition of the elements at this offset among the lanes of a unit, which take points next to each other along the innermost axis;
-    /// `None` if they work on a point together, or if it is not the same during a launch.
+    /// The partition of the elements at this offset among the lanes of a unit or their groups, which take points next to each other along the
+    /// innermost axis; `None` if they work on a point together across warps, or if it is not the same during a launch.
     pub fn among_lanes(
         program: &UProgram,
         op: &Operator,
         share: Share,
         offset: ExprId,
     ) -> Option<LanePartition> {
-        let Some(innermost) = op.axes.len().checked_sub(1) else {
-            return (op.lanes == Lanes::Apart).then_some(LanePartition::First);
+        let members = match op.lanes {
+            Lanes::Apart => 1,
+            Lanes::Warp(members) => members,
+            Lanes::Unit(_) | Lanes::Tile(_) => return None,
         };
-        if op.lanes != Lanes::Apart || share == Share::Every {
+        let Some(innermost) = op.axes.len().checked_sub(1) else {
+            let groups = Groups::First;
+            return (members == 1).then_some(LanePartition { members, groups });
+        };
+        if share == Share::Every {
             return None;
         }
         let own = share.splits().iter().find(|s| s.axis == innermost);
@@ -123,11 +144,11 @@ impl Partition {
         let split = own.map_or(whole, |split| Split { grain: 1, ..*split });
         let places = places(program, op, offset, split)?;
         let is_fixed = split.piece.is_none() && places.is_fixed(program);
-        let of = match own {
-            Some(_) => LanePartition::OfUnit,
-            None => LanePartition::OfAll,
+        let groups = match own {
+            Some(_) => Groups::OfUnit(places),
+            None => Groups::OfAll(places),
         };
-        is_fixed.then(|| of(places))
+        is_fixed.then_some(LanePartition { members, groups })
     }
 
     /// The partition among the units that run the operator.

@@ -258,6 +258,7 @@ impl Printer<'_> {
                 }
                 Stmt::Sync(sync) => {
                     let text = match sync {
+                        Sync::Warp => "wait  lanes of each warp".into(),
                         Sync::Unit => "wait  lanes of each unit".into(),
                         Sync::Resize => "resize".into(),
                         Sync::Near(of) => format!("wait  each of {of} teams for its neighbours"),

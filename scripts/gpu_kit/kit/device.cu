@@ -1,6 +1,15 @@
 /* Micro-benchmarks beside the prelude: clusters, launches, rates and latencies of memories. */
 extern "C" __global__ void nothing() {}
 
+/* Barriers of a warp's threads, behind a store that they order. */
+extern "C" __global__ void warp_barriers(int count) {
+  __shared__ volatile int word;
+  for (int i = 0; i < count; i++) {
+    if (threadIdx.x == 0) word = i;
+    __syncwarp();
+  }
+}
+
 /* Barriers of a block's threads. */
 extern "C" __global__ void block_barriers(int count) {
   for (int i = 0; i < count; i++) __syncthreads();

@@ -22,7 +22,7 @@ SYNCS = {"loop_head": (0, 20000), "grid_barrier": (1, 4000), "two_waits": (2, 40
          "gather_in_turn": (3, 400), "gather_at_once": (4, 2000), "broadcast": (5, 4000),
          "two_exchanges": (6, 8000), "lean_barrier": (7, 4000), "flag_barrier": (8, 4000)}
 FIGURES = (
-    "block_barrier_ns", "grid_barrier_ns", "grid_barrier_lean_ns", "grid_barrier_flags_ns",
+    "warp_barrier_ns", "block_barrier_ns", "grid_barrier_ns", "grid_barrier_lean_ns", "grid_barrier_flags_ns",
     "grid_barrier_groups_ns", "cluster_barrier_4_ns", "cluster_barrier_8_ns",
     "cluster_barrier_16_ns", "cluster_word_ns", "clusters_of_4", "clusters_of_8", "clusters_of_16",
     "wait_one_to_one_ns", "wait_one_to_all_ns", "wait_all_to_one_ns",
@@ -157,7 +157,7 @@ def measure_device(driver: Driver, nvrtc: Nvrtc, measures: Measures):
     arch += "a" if arch == "sm_90" else ""
     module = driver.module(nvrtc.compile((HERE / "device.cu").read_text(), "device.cu", arch))
     kernel = {name: driver.function(module, name) for name in (
-        "nothing", "block_barriers", "cluster_barriers", "cluster_words", "registers",
+        "nothing", "warp_barriers", "block_barriers", "cluster_barriers", "cluster_words", "registers",
         "shared_reads", "global_reads", "link", "global_chain", "shared_chain")}
     units = driver.attribute(16)
     sink = driver.zeros(64)
@@ -167,6 +167,7 @@ def measure_device(driver: Driver, nvrtc: Nvrtc, measures: Measures):
             return driver.timed(lambda: driver.launch(kernel[name], blocks, threads, number(count), *arguments, **options))
         return slope(run, few, many)
 
+    measures.take("warp_barrier_ns", lambda: of("warp_barriers", 1000, 41000, 1, 32))
     measures.take("block_barrier_ns", lambda: of("block_barriers", 1000, 41000, 1, THREADS))
     for size in (4, 8, 16):
         def clusters(size=size):

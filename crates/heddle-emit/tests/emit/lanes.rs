@@ -5,7 +5,7 @@ use crate::harness::{Case, drawn, drawn_with};
 use heddle_machine::Machine;
 use heddle_runtime::Grid;
 use heddle_uprogram::contract::Rounding;
-use heddle_uprogram::program::{Lanes, Multiplier, Tile};
+use heddle_uprogram::program::{Lanes, Multiplier, Stmt, Sync, Tile, for_each_stmt};
 
 const PROGRAM: &str = "fn @main(%x: f32[n,m], %k: i32[n,m], %d: f64[n,m], %w: f32[m,n], %t: f32[7,m]) -> (%a: f32[n], %b: f32[], %c: i32[n], %e: i64[n], %f: i64[n], %g: f64[n], %h: f32[n,n], %i: f32[n,7], %j: f32[m], %l: i64[], %o: i32[n]) {
   %a = reduce(%x, kind=sum, axes=[1])
@@ -110,6 +110,42 @@ fn each_form_of_rows() {
     for (k, lanes) in FORMS.into_iter().enumerate() {
         let row = [17, 257, 65, 31, 128][k];
         check("rows", &rows(row), [3, 64], 5, Some(lanes));
+    }
+}
+
+/// Sums of rows that the same rows' sums take part in, round after round.
+pub const SUMS_IN_TURN: &str = "fn @main(%x: f32[n,m], %y: f32[n,m]) -> (%d: f32[n]) {
+  %first = reduce(%x, kind=sum, axes=[1], keep=true)
+  %three = const 3: i64[]
+  %s = loop trip %three carry (%a: f32[n,1] = %first) {
+    %b = reduce(mul(%y, mul(%a, 0.1)), kind=sum, axes=[1], keep=true)
+    %c = reduce(add(%x, %b), kind=sum, axes=[1], keep=true)
+    continue carry %c
+  }
+  %d = reduce(mul(%y, mul(%s, 0.1)), kind=sum, axes=[1])
+  return %d
+}
+";
+
+/// Lanes of a warp that work on the same points in both wait for each other, not for those of other warps.
+#[test]
+fn groups_wait_for_their_warp() {
+    for (lanes, wait) in [(Lanes::Warp(8), Sync::Warp), (Lanes::Unit(8), Sync::Unit)] {
+        for size in [1, 5, 33, 100] {
+            let (module, inputs) = drawn("sums", SUMS_IN_TURN, size, 2);
+            let case = Case::joining("sums", module, &inputs, [3, 64], Some(lanes));
+            let case = case.expect("it is compiled");
+            let mut found = vec![];
+            for_each_stmt(&case.program.body, &mut |stmt| {
+                if let Stmt::Sync(sync) = stmt {
+                    found.push(*sync);
+                }
+            });
+            assert!(found.len() > 1, "{found:?}");
+            assert!(found.iter().all(|sync| *sync == wait), "{found:?}");
+            let what = format!("sums, size {size}, {lanes:?}");
+            assert!(case.check_grids(&what, &grids(3, 64)), "{what}");
+        }
     }
 }
 

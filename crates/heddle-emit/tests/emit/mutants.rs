@@ -9,12 +9,14 @@
 use crate::clusters;
 use crate::gathers;
 use crate::harness::{Case, PROGRAMS, drawn};
+use crate::lanes::SUMS_IN_TURN;
 use crate::mirrors;
 use crate::residents::cell;
 use crate::simulated_sanitized::{GRID, build, has_race};
 use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
 use heddle_runtime::{Grid, Sanitizer};
+use heddle_uprogram::program::Lanes;
 use heddle_uprogram::{UProgram, verify_schedule};
 use made::mutants;
 
@@ -104,6 +106,15 @@ fn cases() -> Vec<(String, Case, Grid)> {
         "resident operands".into(),
         case.expect("it is compiled"),
         GRID,
+    ));
+    let (module, inputs) = drawn("sums", SUMS_IN_TURN, 5, 2);
+    let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);
+    let case = Case::joining("sums", module, &inputs, grid, Some(Lanes::Warp(2)));
+    let of_two_warps = Grid { warp: 2, ..GRID };
+    cases.push((
+        "sums that groups of lanes take turns with".into(),
+        case.expect("it is compiled"),
+        of_two_warps,
     ));
     cases.push((
         "a cell that blocks gather".into(),

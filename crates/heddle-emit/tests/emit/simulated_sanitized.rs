@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clusters;
 use crate::harness::{Case, PROGRAMS, drawn};
-use crate::lanes::{COPIED, PRODUCTS, rows};
+use crate::lanes::{COPIED, PRODUCTS, SUMS_IN_TURN, rows};
 use crate::residents::cell;
 use crate::teams::{layers, on_teams};
 use heddle_machine::Machine;
@@ -116,7 +116,7 @@ fn programs_are_clean() {
     }
 }
 
-/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there; those of a tile share operands. Without
+/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there; those of a warp wait for each other; those of a tile share operands. Without
 /// the barrier between the stores and the loads there is a race.
 #[test]
 fn lanes_of_a_point_are_clean() {
@@ -137,6 +137,12 @@ fn lanes_of_a_point_are_clean() {
     let copied = "heddle_copy_wait(0);\n          HEDDLE_UNIT_SYNC;\n";
     for (text, size, lanes, (ordered, unordered)) in [
         (rows(17), 5, Lanes::Warp(2), ("", "")),
+        (
+            SUMS_IN_TURN.into(),
+            5,
+            Lanes::Warp(2),
+            ("HEDDLE_WARP_SYNC;", "(void)0;"),
+        ),
         (rows(17), 5, Lanes::Unit(1), (partial, "= own.word;\n")),
         (PRODUCTS.into(), 9, tile, (next, "}\n")),
         (COPIED.into(), 9, tile, (copied, "heddle_copy_wait(0);\n")),

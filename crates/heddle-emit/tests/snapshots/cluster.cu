@@ -45,13 +45,14 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(256, 1, worker + 1, workers);
   const int64_t groups = 32, group = heddle_lane % 32;
   const int64_t members = heddle_lanes / 32, member = heddle_lane / 32;
-  (void)groups, (void)group;
+  const int64_t lead = 0; /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   int64_t turn = 0; /* of the memory for partial results */
   HEDDLE_UNIT_SYNC;
   HEDDLE_ROLLED
-  for (int64_t round = from; round < to; round += groups) {
+  for (int64_t round = from; round + lead < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
-    const int64_t v2 = some ? round + group : to - 1;
+    const int64_t v2 = round + (some ? group : lead);
     (void)some;
     float v4 = 0;
     HEDDLE_ROLLED_IN_PART

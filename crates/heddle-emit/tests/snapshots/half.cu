@@ -16,13 +16,14 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to_across = heddle_share(32, 1, column + 1, across);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 32); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   HEDDLE_ROLLED
   for (int64_t v0 = from; v0 < to; v0++) {
     HEDDLE_ROLLED
-    for (int64_t round = from_across; round < to_across; round += groups) {
+    for (int64_t round = from_across; round + lead < to_across; round += groups) {
       const bool some = round + group < to_across, holds = some && member == 0;
-      const int64_t v1 = some ? round + group : to_across - 1;
+      const int64_t v1 = round + (some ? group : lead);
       (void)some;
       float v3 = 0;
       HEDDLE_ROLLED_IN_PART

@@ -53,13 +53,14 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 32); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   HEDDLE_ROLLED
   for (int64_t block = 0; block < 256; block += 64) {
     HEDDLE_ROLLED
-    for (int64_t round = block + from; round < block + to; round += groups) {
+    for (int64_t round = block + from; round + lead < block + to; round += groups) {
       const bool some = round + group < block + to, holds = some && member == 0;
-      const int64_t v2 = some ? round + group : block + to - 1;
+      const int64_t v2 = round + (some ? group : lead);
       (void)some;
       float v4 = 0;
       HEDDLE_ROLLED_IN_PART
@@ -115,13 +116,14 @@ HEDDLE_FUNCTION void op3(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 32); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   HEDDLE_ROLLED
   for (int64_t block = 0; block < 256; block += 64) {
     HEDDLE_ROLLED
-    for (int64_t round = block + from; round < block + to; round += groups) {
+    for (int64_t round = block + from; round + lead < block + to; round += groups) {
       const bool some = round + group < block + to, holds = some && member == 0;
-      const int64_t v2 = some ? round + group : block + to - 1;
+      const int64_t v2 = round + (some ? group : lead);
       (void)some;
       float v5 = 0;
       HEDDLE_ROLLED_IN_PART

@@ -32,7 +32,8 @@ HEDDLE_FUNCTION void op2(const heddle_env *env, int32_t worker, int32_t workers,
   if (worker != 0) return;
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 32); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   const bool some = group == 0, holds = some && member == 0;
   (void)some;
   float b10[1];

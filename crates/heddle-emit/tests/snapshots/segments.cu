@@ -10,7 +10,8 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int64_t groups = 4, group = heddle_lane % 4;
   const int64_t members = heddle_lanes / 4, member = heddle_lane / 4;
-  (void)groups, (void)group;
+  const int64_t lead = 0; /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   int64_t turn = 0; /* of the memory for partial results */
   HEDDLE_UNIT_SYNC;
   if (from >= to) return;
@@ -18,9 +19,9 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   HEDDLE_ROLLED
   for (int64_t v2 = 0; v2 < (v1 - 1); v2++) {
     HEDDLE_ROLLED
-    for (int64_t round = from; round < to; round += groups) {
+    for (int64_t round = from; round + lead < to; round += groups) {
       const bool some = round + group < to, holds = some && member == 0;
-      const int64_t v3 = some ? round + group : to - 1;
+      const int64_t v3 = round + (some ? group : lead);
       (void)some;
       const int64_t t1 = b2[v2 + 1];
       const int64_t t2 = b2[v2];
@@ -50,12 +51,13 @@ HEDDLE_FUNCTION void op1(const heddle_env *env, int32_t worker, int32_t workers,
   if (worker != 0) return;
   const int64_t groups = heddle_lanes / 8, group = heddle_lane / 8;
   const int64_t members = 8, member = heddle_lane % 8;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 8); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   if (v1 - 1 <= 0) return;
   HEDDLE_ROLLED
-  for (int64_t round = 0; round < (v1 - 1); round += groups) {
+  for (int64_t round = 0; round + lead < (v1 - 1); round += groups) {
     const bool some = round + group < (v1 - 1), holds = some && member == 0;
-    const int64_t v2 = some ? round + group : (v1 - 1) - 1;
+    const int64_t v2 = round + (some ? group : lead);
     (void)some;
     const int64_t t1 = b2[v2 + 1];
     const int64_t t2 = b2[v2];

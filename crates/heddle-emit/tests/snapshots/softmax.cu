@@ -9,13 +9,14 @@ HEDDLE_FUNCTION void op0(const heddle_env *env, int32_t worker, int32_t workers,
   const int64_t to = heddle_share(64, 1, worker + 1, workers);
   const int64_t groups = heddle_lanes / 32, group = heddle_lane / 32;
   const int64_t members = 32, member = heddle_lane % 32;
-  (void)groups, (void)group;
+  const int64_t lead = group - group % (heddle_warp / 32); /* the warp's first group */
+  (void)groups, (void)group, (void)lead;
   if (from >= to) return;
   HEDDLE_UNIT_SYNC;
   HEDDLE_ROLLED
-  for (int64_t round = from; round < to; round += groups) {
+  for (int64_t round = from; round + lead < to; round += groups) {
     const bool some = round + group < to, holds = some && member == 0;
-    const int64_t v0 = some ? round + group : to - 1;
+    const int64_t v0 = round + (some ? group : lead);
     (void)some;
     const int64_t b8 = group * 256;
     float b5[1];

@@ -30,14 +30,25 @@ pub(crate) struct Pending {
     reach: Rc<Reach>,
     /// Single units and teams for which the access happens before what they do next.
     known: BTreeSet<Units>,
-    /// True if other lanes of the same unit have not synchronised with it.
-    lanes: bool,
+    /// The lanes of the same unit that have synchronised with it.
+    lanes: SeenBy,
+}
+
+/// Lanes that an access is visible to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum SeenBy {
+    /// The one that made it.
+    Lane,
+    /// Those of its warp.
+    Warp,
+    /// All of the unit.
+    Unit,
 }
 
 impl State {
     /// The weakest synchronisation that these accesses need.
     pub(super) fn needed(&self, accesses: &[Access]) -> Option<Sync> {
-        let (mut crossing, mut local) = (vec![], false);
+        let (mut crossing, mut local) = (vec![], SeenBy::Lane);
         let pairs = accesses.iter().flat_map(|new| {
             let olds = self.buffers.get(&new.buffer).into_iter().flatten();
             olds.map(move |old| (old, new))
@@ -49,14 +60,20 @@ impl State {
             match units(&new.partition) {
                 Some(units) if old.known.contains(&units) => {}
                 _ if is_known(&old.partition) && old.partition == new.partition => {
-                    let same = old.among_lanes.is_some() && old.among_lanes == new.lanes;
-                    local |= old.lanes && !same;
+                    let must_see = old.must_be_seen_by(new);
+                    if old.lanes < must_see {
+                        local = local.max(must_see);
+                    }
                 }
                 _ => crossing.push((old, new)),
             }
         }
         if crossing.is_empty() {
-            return local.then_some(Sync::Unit);
+            return match local {
+                SeenBy::Lane => None,
+                SeenBy::Warp => Some(Sync::Warp),
+                SeenBy::Unit => Some(Sync::Unit),
+            };
         }
         let from = signallers(crossing.iter().map(|(old, _)| *old));
         let mut listeners = crossing.iter().map(|(_, new)| units(&new.partition));
@@ -95,7 +112,10 @@ impl State {
                 write: *write,
                 reach: reach.clone(),
                 known: BTreeSet::new(),
-                lanes,
+                lanes: match lanes {
+                    true => SeenBy::Lane,
+                    false => SeenBy::Unit,
+                },
             };
             add(self.buffers.entry(*buffer).or_default(), pending);
         }
@@ -160,7 +180,7 @@ impl State {
             write,
             reach: Rc::default(),
             known: BTreeSet::new(),
-            lanes: true,
+            lanes: SeenBy::Lane,
         };
         for (&buffer, &write) in touched {
             self.note(buffer, &[apart(write)]);
@@ -191,11 +211,25 @@ impl State {
 }
 
 impl Pending {
+    /// The lanes that must have synchronised with it before a later access by the same units.
+    fn must_be_seen_by(&self, later: &Access) -> SeenBy {
+        match &self.among_lanes {
+            Some(lanes) if self.among_lanes == later.lanes => match lanes.is_of_lane() {
+                true => SeenBy::Lane,
+                false => SeenBy::Warp,
+            },
+            _ => SeenBy::Unit,
+        }
+    }
+
     /// Applies a synchronisation; false if the access is now visible to all units.
     fn survives(&mut self, sync: Sync) -> bool {
         let own = units(&self.partition);
         let Some((from, to)) = sync.ends() else {
-            self.lanes = false;
+            self.lanes = match sync {
+                Sync::Warp => self.lanes.max(SeenBy::Warp),
+                _ => SeenBy::Unit,
+            };
             if let Sync::Near(of) = sync {
                 self.become_near(of);
             }
@@ -203,7 +237,7 @@ impl Pending {
         };
         let is_own_team = matches!(from, Units::Team(_)) && own == Some(from);
         if from == Units::All || to == Units::All || is_own_team {
-            self.lanes = false;
+            self.lanes = SeenBy::Unit;
         }
         let signalled = match from {
             Units::All => true,
@@ -263,7 +297,7 @@ fn add(list: &mut Vec<Pending>, new: Pending) {
     match list.iter_mut().find(is_alike) {
         Some(old) => {
             old.known = &old.known & &new.known;
-            old.lanes |= new.lanes;
+            old.lanes = old.lanes.min(new.lanes);
         }
         None => list.push(new),
     }

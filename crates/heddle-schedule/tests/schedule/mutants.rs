@@ -36,6 +36,9 @@ pub fn mutants(program: &UProgram) -> Vec<Mutant> {
 /// Nothing, and the weaker synchronisations.
 fn weaker(sync: Sync) -> Vec<Option<Sync>> {
     let mut weaker = vec![None];
+    if sync == Sync::Unit {
+        weaker.push(Some(Sync::Warp));
+    }
     if let Sync::Near(of) = sync {
         let team = |index| Units::Team(Team { index, of });
         let [from, to] = [team(0), team(1)];

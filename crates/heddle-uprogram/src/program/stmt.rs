@@ -57,6 +57,8 @@ pub enum Stmt {
 /// A synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
+    /// The lanes of each warp wait for each other, where groups of them work on a point each.
+    Warp,
     /// The lanes of each unit wait for each other.
     Unit,
     /// Units wait for others: what the latter did before happens before what the former do next.
@@ -115,7 +117,7 @@ impl Sync {
                 };
                 Some((all, all))
             }
-            Sync::Unit | Sync::Near(_) | Sync::Resize => None,
+            Sync::Warp | Sync::Unit | Sync::Near(_) | Sync::Resize => None,
         }
     }
 

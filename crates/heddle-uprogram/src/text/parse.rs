@@ -508,6 +508,7 @@ impl Parser<'_, '_> {
                     name: self.c.string()?,
                 }
             }
+            "sync" if self.c.eat_word("warp")? => Stmt::Sync(Sync::Warp),
             "sync" if self.c.eat_word("lanes")? => Stmt::Sync(Sync::Unit),
             "sync" if self.c.eat_word("resize")? => Stmt::Sync(Sync::Resize),
             "sync" if self.c.eat_word("near")? => Stmt::Sync(Sync::Near(self.c.number()?)),

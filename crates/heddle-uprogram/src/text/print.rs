@@ -320,6 +320,7 @@ impl Printer<'_, '_, '_> {
                 self.out.push(' ');
                 self.string(name);
             }
+            Stmt::Sync(Sync::Warp) => self.out.push_str("sync warp"),
             Stmt::Sync(Sync::Unit) => self.out.push_str("sync lanes"),
             Stmt::Sync(Sync::Resize) => self.out.push_str("sync resize"),
             Stmt::Sync(Sync::Near(of)) => self.put(format_args!("sync near {of}")),

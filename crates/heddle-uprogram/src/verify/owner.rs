@@ -177,30 +177,38 @@ impl Owner {
     }
 }
 
-/// The lane of a unit that touches each element of an access.
+/// The lane of a unit that touches each element of an access, or the lanes of a warp that do so together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Not provable.
     Any,
     /// The first one.
     First,
-    /// Lanes take places side by side: the place of the element as [`Owner::Place`] has it, with shares of one place.
+    /// Lanes, or groups of them, take places side by side: the place of the element as [`Owner::Place`] has it, with shares of one place.
     Place {
         /// An [`Owner::Place`].
         of: Owner,
         /// True if places are counted from the first one of the unit.
         from_own: bool,
+        /// The lanes of a group: neighbours in a warp.
+        members: u32,
     },
 }
 
 impl Lane {
-    /// The lane that touches the element at this offset. Lanes that work on a point together take elements in an order of their own.
+    /// The lane that touches the element at this offset, or the group. Lanes of all the unit that work on a point together take elements
+    /// in an order of their own.
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Lane {
-        if op.lanes != Lanes::Apart {
-            return Lane::Any;
-        }
+        let members = match op.lanes {
+            Lanes::Apart => 1,
+            Lanes::Warp(members) => members,
+            Lanes::Unit(_) | Lanes::Tile(_) => return Lane::Any,
+        };
         let Some(last) = op.axes.len().checked_sub(1) else {
-            return Lane::First;
+            return match members {
+                1 => Lane::First,
+                _ => Lane::Any,
+            };
         };
         let own = op.share.splits().iter().find(|split| split.axis == last);
         let split = match (op.share, own) {
@@ -213,6 +221,7 @@ impl Lane {
             Some(of) if of.variables(program).is_empty() => Lane::Place {
                 of,
                 from_own: own.is_some(),
+                members,
             },
             _ => Lane::Any,
         }
@@ -220,11 +229,21 @@ impl Lane {
 
     /// True if provably the same lane touches each element that the same unit touches.
     pub fn is_same(&self, other: &Lane) -> bool {
+        match self {
+            Lane::Any => false,
+            Lane::First => *other == Lane::First,
+            Lane::Place { members, .. } => *members == 1 && self.is_in_same_warp(other),
+        }
+    }
+
+    /// True if provably lanes of the same warp touch each element that the same unit touches.
+    pub fn is_in_same_warp(&self, other: &Lane) -> bool {
         let numbers = |lane: &Lane| match lane {
             Lane::Place {
                 of: Owner::Place { inner, count, .. },
                 from_own,
-            } => Some((inner.clone(), count.clone(), *from_own)),
+                members,
+            } => Some((inner.clone(), count.clone(), *from_own, *members)),
             _ => None,
         };
         let same_place = numbers(self).is_some() && numbers(self) == numbers(other);

@@ -312,7 +312,7 @@ fn sync(sync: Sync) -> Checked {
         Sync::Wait { from, to } => is_sound(from) && is_sound(to),
         Sync::Near(of) => (Team { index: 0, of }).is_sound(),
         Sync::Cluster(cluster) => cluster.team.is_sound() && cluster.units > 0,
-        Sync::Unit | Sync::Resize => true,
+        Sync::Warp | Sync::Unit | Sync::Resize => true,
     };
     match sound {
         true => Ok(()),

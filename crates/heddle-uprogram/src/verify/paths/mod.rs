@@ -6,7 +6,7 @@ mod trace;
 use std::collections::{BTreeSet, HashSet};
 
 use self::graph::{Access, Graph, Kind, Node};
-use self::trace::Trace;
+use self::trace::{SeenBy, Trace};
 use super::frames::Place;
 use super::{ScheduleError, buffer_name};
 use crate::program::{UProgram, Units};
@@ -73,7 +73,10 @@ impl Graph {
             place: Place::Named(access.buffer),
             known: known.clone(),
             by,
-            lanes: lanes && !self.nodes[start].lanes_meet,
+            lanes: match lanes && !self.nodes[start].lanes_meet {
+                true => SeenBy::Lane,
+                false => SeenBy::Unit,
+            },
             visible: false,
             stale: false,
             renumbered: false,

@@ -8,6 +8,17 @@ use crate::program::{Sync, Team, UProgram, Units};
 use crate::verify::frames::Place;
 use crate::verify::owner::Owner;
 
+/// The lanes of the unit that made an access, or of any other one that it is visible to, to which it is visible.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum SeenBy {
+    /// The lane that made it.
+    Lane,
+    /// Those of its warp.
+    Warp,
+    /// All.
+    Unit,
+}
+
 /// The position of a followed access: step, current name of its memory, and units it is visible to.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Trace {
@@ -16,7 +27,7 @@ pub(super) struct Trace {
     pub(super) known: BTreeSet<Units>,
     /// The unit or team that made the access, if it was one.
     pub(super) by: Option<Units>,
-    pub(super) lanes: bool,
+    pub(super) lanes: SeenBy,
     /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) visible: bool,
     /// True if a variable that determines the owner has been assigned since the access.
@@ -38,7 +49,9 @@ impl Graph {
         began_in_team: bool,
     ) -> Vec<Trace> {
         let node = &self.nodes[trace.node];
-        trace.lanes &= !node.lanes_meet;
+        if node.lanes_meet {
+            trace.lanes = SeenBy::Unit;
+        }
         let only_team = node.in_team && began_in_team;
         let places = match node.kind {
             Kind::Swap(a, b) => vec![trace.place.swapped(a, b)],
@@ -133,8 +146,12 @@ impl Trace {
 
     /// True if the later access is ordered after the followed one on every lane of a unit that makes both.
     fn orders_lanes(&self, access: &Access, later: &Access) -> bool {
-        let is_same = !self.stale && access.owner.is_same(&later.owner);
-        !self.lanes || is_same && !self.place.is_reused() && access.lane.is_same(&later.lane)
+        let is_same = !self.stale && access.owner.is_same(&later.owner) && !self.place.is_reused();
+        match self.lanes {
+            SeenBy::Lane => is_same && access.lane.is_same(&later.lane),
+            SeenBy::Warp => is_same && access.lane.is_in_same_warp(&later.lane),
+            SeenBy::Unit => true,
+        }
     }
 
     /// Applies a synchronisation; returns true if the access is then visible to all units.
@@ -143,12 +160,16 @@ impl Trace {
             (_, Some(ends)) => ends,
             (Sync::Near(of), None) => {
                 // All units signal.
-                self.lanes = false;
+                self.lanes = SeenBy::Unit;
                 self.become_near(of);
                 return false;
             }
             (Sync::Unit, None) => {
-                self.lanes = false;
+                self.lanes = SeenBy::Unit;
+                return false;
+            }
+            (Sync::Warp, None) => {
+                self.lanes = self.lanes.max(SeenBy::Warp);
                 return false;
             }
             // For a resize units meet only if their number changes.
@@ -157,7 +178,7 @@ impl Trace {
         let is_own_team = |units| matches!(units, Units::Team(_)) && self.by == Some(units);
         // A signal and a wait synchronise the unit's lanes first.
         if from == Units::All || to == Units::All || is_own_team(from) {
-            self.lanes = false;
+            self.lanes = SeenBy::Unit;
         }
         let signals = match from {
             Units::All => true,
@@ -169,7 +190,9 @@ impl Trace {
                 if signals {
                     self.known.insert(units);
                     // By way of another unit all its own lanes know.
-                    self.lanes &= self.by != Some(units);
+                    if self.by == Some(units) {
+                        self.lanes = SeenBy::Unit;
+                    }
                 }
                 false
             }
