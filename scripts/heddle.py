@@ -23,12 +23,12 @@ def relative_error(got, want) -> float:
     return error if np.isfinite(error) else float("inf")
 
 
-def run_heddle(heddle, model, inputs, f64=False):
+def run_heddle(heddle, model, inputs, f64=False, more=()):
     """The outputs of `heddle run` by name, and its wall time in seconds; raises with its stderr."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         np.savez(source, **inputs)
-        command = [heddle, "run", model, "--input", source, "--output", target]
+        command = [heddle, "run", model, "--input", source, "--output", target, *more]
         begin = time.perf_counter()
         done = subprocess.run(command + ["--f64"] * f64, capture_output=True, text=True)
         seconds = time.perf_counter() - begin

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use heddle_ir::Entity;
 
 use crate::expr::ExprId;
-use crate::program::{Buffer, CallId, Local, ProcedureId, Stmt, Sync, UProgram};
+use crate::program::{Body, Buffer, CallId, Local, Operator, ProcedureId, Stmt, Sync, UProgram};
 use crate::verify::frames::Frames;
 use crate::verify::owner::{Lane, Owner};
 use crate::verify::reach::Reach;
@@ -63,6 +63,8 @@ pub(super) enum Kind {
 
 pub(super) struct Access {
     pub(super) buffer: Buffer,
+    /// The offset at a point of the operator, if each point has an element of its own there.
+    pub(super) own: Option<ExprId>,
     pub(super) owner: Owner,
     pub(super) lane: Lane,
     pub(super) write: bool,
@@ -103,6 +105,7 @@ impl Graph {
     fn of_copies(&mut self, program: &UProgram, what: &str, from: Vec<usize>) -> Vec<usize> {
         let copies = program.mirrors().map(|(buffer, mirror)| Access {
             buffer,
+            own: None,
             owner: match mirror.is_of_all() {
                 true => Owner::Any,
                 false => Owner::Member(mirror.cluster.team, Box::new(Owner::Any)),
@@ -131,6 +134,7 @@ impl Graph {
             let loads = program.loads_of(exprs).into_iter();
             let reads = loads.map(|(buffer, _)| Access {
                 buffer,
+                own: None,
                 owner: match program.buffers[buffer].kind.is_of_each() {
                     true => Owner::Each,
                     false => Owner::Any,
@@ -145,8 +149,10 @@ impl Graph {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 let store = op.body.store();
+                let has_own = gives_each_point_its_element(program, op);
                 let access = |buffer, offset, write| Access {
                     buffer,
+                    own: (has_own && offset == store.offset).then_some(offset),
                     owner: Owner::of(program, op, buffer, offset),
                     lane: match write && op.gathers(program).is_some() {
                         // Other lanes take the numbers of all units than those that compute the own ones.
@@ -271,4 +277,14 @@ impl Graph {
         from.into_iter().for_each(|n| self.nodes[n].next.push(id));
         id
     }
+}
+
+/// Does each point write an element of its own, whose offset does not depend on data? The unit that computes the point is then the only
+/// one that touches the element.
+fn gives_each_point_its_element(program: &UProgram, op: &Operator) -> bool {
+    let of_points = matches!(
+        op.body,
+        Body::Map { .. } | Body::Fold { .. } | Body::ArgFold { .. } | Body::Contract(_)
+    );
+    of_points && !program.loads(op.body.store().offset)
 }

@@ -34,13 +34,15 @@ impl Node {
         )
     }
 
-    /// Checks that an operator reads no element on one unit that it writes on another.
+    /// Checks that an operator reads no element on one unit that it writes on another. Where a point reads the element that it
+    /// writes, the unit is the same, whichever it is.
     fn verify_alone(&self, program: &UProgram) -> Result<(), ScheduleError> {
         for write in self.accesses.iter().filter(|a| a.write) {
             let clash = |read: &&Access| {
                 !read.write
                     && read.buffer == write.buffer
                     && !read.owner.is_same(&write.owner)
+                    && (read.own.is_none() || read.own != write.own)
                     && !read.reach.misses(&write.reach)
             };
             if self.accesses.iter().any(|read| clash(&read)) {
