@@ -8,7 +8,7 @@ use heddle_uprogram::program::{
 
 /// The partition of a buffer's elements among units. Two accesses with equal partitions touch each
 /// element on the same unit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Partition {
     /// All elements on this unit.
     One(u32),
@@ -40,7 +40,7 @@ pub enum Partition {
 
 /// The partition of a buffer's elements among the lanes of a unit, or among groups of them. Two accesses that have the same partition
 /// among units, and this one, touch each element in the same group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LanePartition {
     /// The lanes of a group, neighbours in a warp; 1: each lane by itself.
     members: u32,
@@ -48,7 +48,7 @@ pub struct LanePartition {
 }
 
 /// The partition of a buffer's elements among groups of lanes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Groups {
     /// The first one touches all.
     First,

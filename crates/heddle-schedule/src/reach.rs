@@ -12,11 +12,11 @@ use heddle_uprogram::program::{Buffer, Operator, UProgram};
 /// Ranges of the elements that an access touches, by the strides of its axes: parts of a place, or of the whole array.
 ///
 /// They hold wherever the operator runs, since they are made of constants alone.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach(SmallVec<[Range; 4]>);
 
 /// Remainders of offsets by a period, or offsets themselves if there is none.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     period: Option<i64>,
     first: i64,

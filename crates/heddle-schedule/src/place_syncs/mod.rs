@@ -8,6 +8,7 @@
 //! until the state at the head covers the back edge; procedures until the state at entry covers all
 //! calls.
 
+mod by_buffer;
 mod loops;
 mod procedures;
 mod state;

@@ -63,16 +63,14 @@ impl Known {
             popped: before.popped.clone(),
             ..State::default()
         };
-        for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(**b)) {
-            start.note(buffer, pending);
+        for (buffer, pending) in before.buffers.iter().filter(|(b, _)| !theirs(*b)) {
+            start.note(buffer, [pending]);
         }
         for &buffer in self.memory.get(&call.procedure).into_iter().flatten() {
             start.note(buffer, &before.popped);
         }
         for (param, arg) in &call.buffers {
-            if let Some(pending) = before.buffers.get(arg) {
-                start.note(*param, pending);
-            }
+            start.note(*param, before.buffers.of(*arg));
         }
         let first = self.starts.entry(call.procedure).or_insert(start.clone());
         *first = first.join(&start);
@@ -88,25 +86,23 @@ impl Known {
             synced: before.synced || end.synced,
             ..State::default()
         };
-        for (&buffer, pending) in &end.buffers {
+        for (buffer, pending) in end.buffers.iter() {
             let data = &program.buffers[buffer];
             let own = data.procedure == Some(call.procedure);
             match own && data.kind.is_reused() {
                 true => after.pop_frame(pending),
                 false if theirs(buffer) => {}
-                false => after.note(buffer, pending),
+                false => after.note(buffer, [pending]),
             }
         }
         // Within a recursion, the caller's own buffers are touched only through parameters.
         if !end.synced {
-            for (&buffer, pending) in before.buffers.iter().filter(|(b, _)| theirs(**b)) {
-                after.note(buffer, pending);
+            for (buffer, pending) in before.buffers.iter().filter(|(b, _)| theirs(*b)) {
+                after.note(buffer, [pending]);
             }
         }
         for (param, arg) in &call.buffers {
-            if let Some(pending) = end.buffers.get(param) {
-                after.note(*arg, pending);
-            }
+            after.note(*arg, end.buffers.of(*param));
         }
         // A caller's part of a segment grows where a callee's was.
         let popped = after.popped.clone();
@@ -131,8 +127,8 @@ impl Known {
             after.join_fork(&touched, self.effects.has_frames(call));
         }
         // Each team reads its own arguments.
-        for (&buffer, pending) in &before.buffers {
-            after.note(buffer, pending);
+        for (buffer, pending) in before.buffers.iter() {
+            after.note(buffer, [pending]);
         }
         match returns {
             true => after,

@@ -1,8 +1,9 @@
 //! Accesses that are not visible to all units, and the synchronisation that the next accesses need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use super::by_buffer::ByBuffer;
 use crate::effects::Touched;
 use crate::memo::Access;
 use crate::partition::{LanePartition, Partition};
@@ -12,7 +13,7 @@ use heddle_uprogram::program::{Buffer, Sync, Team, Units};
 /// State of the walk at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
-    pub(crate) buffers: BTreeMap<Buffer, Vec<Pending>>,
+    pub(crate) buffers: ByBuffer,
     /// Accesses to frames that were popped; new frames reuse their memory.
     pub(crate) popped: Vec<Pending>,
     /// True if every path from the procedure's entry has a barrier.
@@ -50,7 +51,7 @@ impl State {
     pub(super) fn needed(&self, accesses: &[Access]) -> Option<Sync> {
         let (mut crossing, mut local) = (vec![], SeenBy::Lane);
         let pairs = accesses.iter().flat_map(|new| {
-            let olds = self.buffers.get(&new.buffer).into_iter().flatten();
+            let olds = self.buffers.of(new.buffer);
             olds.map(move |old| (old, new))
         });
         let meet = |(old, new): &(&Pending, &Access)| {
@@ -87,7 +88,8 @@ impl State {
 
     /// The weakest synchronisation that makes everything visible to all units, if needed.
     pub(super) fn needed_for_all(&self) -> Option<Sync> {
-        let pending = || self.buffers.values().flatten().chain(&self.popped);
+        let in_buffers = || self.buffers.iter().map(|(_, pending)| pending);
+        let pending = || in_buffers().chain(&self.popped);
         pending().next()?;
         Some(Sync::Wait {
             from: signallers(pending()),
@@ -117,17 +119,14 @@ impl State {
                     false => SeenBy::Unit,
                 },
             };
-            add(self.buffers.entry(*buffer).or_default(), pending);
+            self.buffers.add(*buffer, &pending);
         }
     }
 
     /// Applies a synchronisation: drops accesses that are now visible to all units, and records the
     /// units it informs of the rest.
     pub(super) fn sync(&mut self, sync: Sync) {
-        for pending in self.buffers.values_mut() {
-            pending.retain_mut(|p| p.survives(sync));
-        }
-        self.buffers.retain(|_, pending| !pending.is_empty());
+        self.buffers.retain(|p| p.survives(sync));
         self.popped.retain_mut(|p| p.survives(sync));
         self.synced |= sync.is_of_all();
     }
@@ -135,41 +134,46 @@ impl State {
     /// Forgets partitions that are no longer what they were when the accesses were made: the units' shares of the same
     /// elements are different ones now.
     pub(super) fn forget(&mut self, is_stale: impl Fn(&Partition) -> bool) {
-        let lists = self.buffers.values_mut().chain([&mut self.popped]);
-        for list in lists {
-            let stale = |p: &Pending| p.partition.as_deref().is_some_and(&is_stale);
-            if !list.iter().any(stale) {
-                continue;
+        let stale = |p: &Pending| p.partition.as_deref().is_some_and(&is_stale);
+        let forget = |mut pending: Pending| {
+            if let Some(stale) = pending.partition.take_if(|p| is_stale(p)) {
+                pending.partition = stale.without_sizes().map(Rc::new);
+                pending.among_lanes = None;
             }
-            for mut pending in std::mem::take(list) {
-                if let Some(stale) = pending.partition.take_if(|p| is_stale(p)) {
-                    pending.partition = stale.without_sizes().map(Rc::new);
-                    pending.among_lanes = None;
-                }
-                add(list, pending);
+            pending
+        };
+        if self.buffers.iter().any(|(_, pending)| stale(pending)) {
+            for (buffer, pending) in std::mem::take(&mut self.buffers).iter() {
+                self.buffers.add(buffer, &forget(pending.clone()));
+            }
+        }
+        if self.popped.iter().any(stale) {
+            for pending in std::mem::take(&mut self.popped) {
+                add(&mut self.popped, &forget(pending));
             }
         }
     }
 
     pub(crate) fn join(&self, other: &State) -> State {
         let mut joined = self.clone();
-        for (&buffer, pending) in &other.buffers {
-            joined.note(buffer, pending);
+        for (buffer, pending) in other.buffers.iter() {
+            joined.buffers.add(buffer, pending);
         }
-        other
-            .popped
-            .iter()
-            .for_each(|p| add(&mut joined.popped, p.clone()));
+        let popped = &mut joined.popped;
+        other.popped.iter().for_each(|p| add(popped, p));
         joined.synced &= other.synced;
         joined
     }
 
     /// Adds accesses to a buffer.
-    pub(crate) fn note(&mut self, buffer: Buffer, pending: &[Pending]) {
-        if !pending.is_empty() {
-            let list = self.buffers.entry(buffer).or_default();
-            pending.iter().for_each(|p| add(list, p.clone()));
-        }
+    pub(crate) fn note<'a>(
+        &mut self,
+        buffer: Buffer,
+        pending: impl IntoIterator<Item = &'a Pending>,
+    ) {
+        pending
+            .into_iter()
+            .for_each(|p| self.buffers.add(buffer, p));
     }
 
     /// Adds the accesses of a concurrent call: unit numbers inside differ from those outside.
@@ -183,34 +187,38 @@ impl State {
             lanes: SeenBy::Lane,
         };
         for (&buffer, &write) in touched {
-            self.note(buffer, &[apart(write)]);
+            self.buffers.add(buffer, &apart(write));
         }
         if has_frames {
-            add(&mut self.popped, apart(true));
+            add(&mut self.popped, &apart(true));
         }
     }
 
-    /// Adds accesses to a popped frame, whose memory will hold other elements.
-    pub(crate) fn pop_frame(&mut self, pending: &[Pending]) {
-        for p in pending {
-            let partition = p
-                .partition
-                .clone()
-                .filter(|d| matches!(**d, Partition::One(_)));
-            add(
-                &mut self.popped,
-                Pending {
-                    partition,
-                    among_lanes: None,
-                    reach: Rc::default(),
-                    ..p.clone()
-                },
-            );
-        }
+    /// Adds an access to a popped frame, whose memory will hold other elements.
+    pub(crate) fn pop_frame(&mut self, pending: &Pending) {
+        let partition = pending.partition.clone();
+        let popped = Pending {
+            partition: partition.filter(|d| matches!(**d, Partition::One(_))),
+            among_lanes: None,
+            reach: Rc::default(),
+            ..pending.clone()
+        };
+        add(&mut self.popped, &popped);
     }
 }
 
 impl Pending {
+    /// True if another access is alike. Both are then visible to the units that each was visible to.
+    pub(super) fn merges(&mut self, new: &Pending) -> bool {
+        let is_alike = (&self.partition, &self.among_lanes, self.write, &self.reach)
+            == (&new.partition, &new.among_lanes, new.write, &new.reach);
+        if is_alike {
+            self.known = &self.known & &new.known;
+            self.lanes = self.lanes.min(new.lanes);
+        }
+        is_alike
+    }
+
     /// The lanes that must have synchronised with it before a later access by the same units.
     fn must_be_seen_by(&self, later: &Access) -> SeenBy {
         match &self.among_lanes {
@@ -287,18 +295,9 @@ fn is_known(partition: &Option<Rc<Partition>>) -> bool {
     partition.as_deref().is_some_and(Partition::is_known)
 }
 
-/// Adds an access to those of the same buffer. Equal accesses merge, visible to the units that both
-/// are visible to.
-fn add(list: &mut Vec<Pending>, new: Pending) {
-    let is_alike = |p: &&mut Pending| {
-        (&p.partition, &p.among_lanes, p.write, &p.reach)
-            == (&new.partition, &new.among_lanes, new.write, &new.reach)
-    };
-    match list.iter_mut().find(is_alike) {
-        Some(old) => {
-            old.known = &old.known & &new.known;
-            old.lanes = old.lanes.min(new.lanes);
-        }
-        None => list.push(new),
+/// Adds an access, or what has synchronised with it to one that is alike.
+fn add(list: &mut Vec<Pending>, new: &Pending) {
+    if !list.iter_mut().any(|old| old.merges(new)) {
+        list.push(new.clone());
     }
 }

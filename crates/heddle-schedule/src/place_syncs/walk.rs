@@ -72,9 +72,10 @@ impl Walk<'_> {
                 out.push(stmt.clone());
             }
             Stmt::Swap(a, b) => {
-                let (x, y) = (self.state.buffers.remove(a), self.state.buffers.remove(b));
-                let moved = x.map(|x| (*b, x)).into_iter().chain(y.map(|y| (*a, y)));
-                self.state.buffers.extend(moved);
+                let buffers = &mut self.state.buffers;
+                let (x, y) = (buffers.take(*a), buffers.take(*b));
+                self.state.note(*b, &x);
+                self.state.note(*a, &y);
                 out.push(stmt.clone());
             }
             Stmt::Loop {
