@@ -410,8 +410,12 @@ impl Writer<'_> {
             if !matches!(stmt, Stmt::Swap(..)) {
                 changed.clear();
             }
-            if !matches!(stmt, Stmt::Run(_) | Stmt::Sync(Sync::Warp | Sync::Unit)) {
-                self.turn_to(&mut team, None);
+            // Lanes of all units meet, where a loop is not one team's alone.
+            let is_of_loop = team.is_some() && team == self.loop_team;
+            match stmt {
+                Stmt::Run(_) => {}
+                Stmt::Sync(Sync::Warp | Sync::Unit) if is_of_loop => {}
+                _ => self.turn_to(&mut team, None),
             }
             match stmt {
                 Stmt::Run(id) if self.control == Control::Host => {

@@ -132,3 +132,39 @@ fn on_blocks() {
         assert!(case.check_grids(&name, &grids), "{name}");
     }
 }
+
+/// A barrier of lanes between operators of teams is one of all blocks' lanes: what it orders may be another team's than that of the
+/// operator before it.
+#[test]
+fn lanes_of_all_teams_meet() {
+    let text = "
+local %i: i64 axis
+buffer b0: f32[64] input \"x\"
+buffer b1: f32[64] scratch \"of the first team\"
+buffer b2: f32[64] output \"of the second\"
+buffer b3: f32[64] output \"of the first again\"
+input \"x\" b0 [64]
+output \"y\" b2 [64]
+output \"z\" b3 [64]
+operator op0 \"\" [%i < 64] split %i team 0 of 2 { b1[%i] = exp.f32(b0[%i]) }
+operator op1 \"\" [%i < 64] split %i team 1 of 2 { b2[%i] = exp.f32(b0[%i]) }
+operator op2 \"\" [%i < 64] split %i team 0 of 2 { b3[%i] = exp.f32(b1[%i]) }
+main { run op0 run op1 sync SYNC run op2 }";
+    for (sync, word) in [
+        ("warp", "HEDDLE_WARP_SYNC;"),
+        ("lanes", "HEDDLE_UNIT_SYNC;"),
+    ] {
+        let program = heddle_uprogram::text::parse(&text.replace("SYNC", sync));
+        let program = program.unwrap_or_else(|e| panic!("{e}"));
+        let layout = heddle_uprogram::layout(&program).expect("it has memory");
+        let source = heddle_emit::write(&program, &layout, &heddle_emit::CUDA).source;
+        let mut lines = source.lines().map(str::trim);
+        let runs = lines
+            .by_ref()
+            .filter(|line| line.starts_with("HEDDLE_RUN("));
+        assert_eq!(runs.take(2).count(), 2, "{source}");
+        let next: Vec<_> = lines.take(3).collect();
+        assert_eq!(next[..2], ["}", word], "{source}");
+        assert!(next[2].starts_with("if ("), "{source}");
+    }
+}
