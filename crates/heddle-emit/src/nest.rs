@@ -199,8 +199,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Opens the loop over points that groups of lanes take. Lanes of a warp go round equally often, since they exchange values within: those
-    /// for whom no point is left compute that of the warp's first group, which so reads what its own warp may. A warp without points does nothing.
+    /// Opens the loop over points that groups of lanes take. Lanes that exchange values within go round equally often, those of a warp, or all of
+    /// the unit where each warp has lanes of all groups: lanes for which no point is left compute that of their warp's first group, whose elements
+    /// their own warp may read. A warp without points does nothing.
     fn rounds(&mut self, v: &str, from: &str, to: &str) {
         for line in [
             format!("for (int64_t round = {from}; round + lead < {to}; round += groups) {{"),

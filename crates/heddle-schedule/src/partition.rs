@@ -128,8 +128,8 @@ impl Partition {
     ) -> Option<LanePartition> {
         let members = match op.lanes {
             Lanes::Apart => 1,
-            Lanes::Warp(members) => members,
-            Lanes::Unit(_) | Lanes::Tile(_) => return None,
+            Lanes::Warp(members) if members > 1 => members,
+            Lanes::Warp(_) | Lanes::Unit(_) | Lanes::Tile(_) => return None,
         };
         let Some(innermost) = op.axes.len().checked_sub(1) else {
             let groups = Groups::First;

@@ -113,14 +113,17 @@ fn each_form_of_rows() {
     }
 }
 
-/// Sums of rows that the same rows' sums take part in, round after round.
+/// Sums, running sums and places of the largest in rows, each of the same row's before, round after round.
 pub const SUMS_IN_TURN: &str = "fn @main(%x: f32[n,m], %y: f32[n,m]) -> (%d: f32[n]) {
   %first = reduce(%x, kind=sum, axes=[1], keep=true)
   %three = const 3: i64[]
   %s = loop trip %three carry (%a: f32[n,1] = %first) {
     %b = reduce(mul(%y, mul(%a, 0.1)), kind=sum, axes=[1], keep=true)
-    %c = reduce(add(%x, %b), kind=sum, axes=[1], keep=true)
-    continue carry %c
+    %c = cumulative(add(%x, %b), kind=sum, axis=1, exclusive=false, reverse=false)
+    %e = arg_reduce(%c, kind=max, axis=1)
+    %f = mul(add(%c, unsqueeze(cast(%e, to=f32), axes=[1])), 0.01)
+    %g = reduce(%f, kind=sum, axes=[1], keep=true)
+    continue carry %g
   }
   %d = reduce(mul(%y, mul(%s, 0.1)), kind=sum, axes=[1])
   return %d

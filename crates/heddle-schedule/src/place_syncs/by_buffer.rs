@@ -1,5 +1,7 @@
 //! Pending accesses by the buffer that they are to.
 
+use std::ops::Range;
+
 use super::state::Pending;
 use heddle_uprogram::program::Buffer;
 
@@ -11,10 +13,7 @@ pub(crate) struct ByBuffer(Vec<(Buffer, Pending)>);
 impl ByBuffer {
     /// The accesses to a buffer.
     pub(super) fn of(&self, buffer: Buffer) -> impl Iterator<Item = &Pending> {
-        let first = self.0.partition_point(|(b, _)| *b < buffer);
-        let own = self.0[first..]
-            .iter()
-            .take_while(move |(b, _)| *b == buffer);
+        let own = self.0[self.range(buffer)].iter();
         own.map(|(_, pending)| pending)
     }
 
@@ -25,32 +24,35 @@ impl ByBuffer {
 
     /// Adds an access, or what has synchronised with it to one that is alike.
     pub(super) fn add(&mut self, buffer: Buffer, new: &Pending) {
-        let first = self.0.partition_point(|(b, _)| *b < buffer);
-        let mut at = first;
-        while let Some((b, old)) = self.0.get_mut(at) {
-            if *b != buffer {
-                break;
-            }
-            if old.merges(new) {
-                return;
-            }
-            at += 1;
+        let own = self.range(buffer);
+        let end = own.end;
+        if !self.0[own].iter_mut().any(|(_, old)| old.absorbs(new)) {
+            self.0.insert(end, (buffer, new.clone()));
         }
-        self.0.insert(at, (buffer, new.clone()));
     }
 
     /// Removes the accesses to a buffer.
     pub(super) fn take(&mut self, buffer: Buffer) -> Vec<Pending> {
-        let first = self.0.partition_point(|(b, _)| *b < buffer);
-        let end = self.0.partition_point(|(b, _)| *b <= buffer);
-        self.0
-            .drain(first..end)
-            .map(|(_, pending)| pending)
-            .collect()
+        let own = self.range(buffer);
+        self.0.drain(own).map(|(_, pending)| pending).collect()
+    }
+
+    /// Changes each.
+    pub(super) fn change(&mut self, change: impl Fn(&mut Pending)) {
+        for (buffer, mut pending) in std::mem::take(&mut self.0) {
+            change(&mut pending);
+            self.add(buffer, &pending);
+        }
     }
 
     /// Keeps those of which this is true.
     pub(super) fn retain(&mut self, mut keeps: impl FnMut(&mut Pending) -> bool) {
         self.0.retain_mut(|(_, pending)| keeps(pending));
+    }
+
+    fn range(&self, buffer: Buffer) -> Range<usize> {
+        let first = self.0.partition_point(|(b, _)| *b < buffer);
+        let others = self.0[first..].iter();
+        first..first + others.take_while(|(b, _)| *b == buffer).count()
     }
 }

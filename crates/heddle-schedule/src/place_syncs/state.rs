@@ -134,22 +134,20 @@ impl State {
     /// Forgets partitions that are no longer what they were when the accesses were made: the units' shares of the same
     /// elements are different ones now.
     pub(super) fn forget(&mut self, is_stale: impl Fn(&Partition) -> bool) {
-        let stale = |p: &Pending| p.partition.as_deref().is_some_and(&is_stale);
-        let forget = |mut pending: Pending| {
+        let has_stale = |p: &Pending| p.partition.as_deref().is_some_and(&is_stale);
+        let change = |pending: &mut Pending| {
             if let Some(stale) = pending.partition.take_if(|p| is_stale(p)) {
                 pending.partition = stale.without_sizes().map(Rc::new);
                 pending.among_lanes = None;
             }
-            pending
         };
-        if self.buffers.iter().any(|(_, pending)| stale(pending)) {
-            for (buffer, pending) in std::mem::take(&mut self.buffers).iter() {
-                self.buffers.add(buffer, &forget(pending.clone()));
-            }
+        if self.buffers.iter().any(|(_, pending)| has_stale(pending)) {
+            self.buffers.change(change);
         }
-        if self.popped.iter().any(stale) {
-            for pending in std::mem::take(&mut self.popped) {
-                add(&mut self.popped, &forget(pending));
+        if self.popped.iter().any(has_stale) {
+            for mut pending in std::mem::take(&mut self.popped) {
+                change(&mut pending);
+                add(&mut self.popped, &pending);
             }
         }
     }
@@ -208,8 +206,8 @@ impl State {
 }
 
 impl Pending {
-    /// True if another access is alike. Both are then visible to the units that each was visible to.
-    pub(super) fn merges(&mut self, new: &Pending) -> bool {
+    /// Takes another access for itself if that is alike, and says so: it is then visible to the units that both were visible to.
+    pub(super) fn absorbs(&mut self, new: &Pending) -> bool {
         let is_alike = (&self.partition, &self.among_lanes, self.write, &self.reach)
             == (&new.partition, &new.among_lanes, new.write, &new.reach);
         if is_alike {
@@ -297,7 +295,7 @@ fn is_known(partition: &Option<Rc<Partition>>) -> bool {
 
 /// Adds an access, or what has synchronised with it to one that is alike.
 fn add(list: &mut Vec<Pending>, new: &Pending) {
-    if !list.iter_mut().any(|old| old.merges(new)) {
+    if !list.iter_mut().any(|old| old.absorbs(new)) {
         list.push(new.clone());
     }
 }

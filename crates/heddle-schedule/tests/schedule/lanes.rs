@@ -1,10 +1,11 @@
 //! Lanes that work on a point together: where they may, and machines that have none.
 
 use heddle_machine::Machine;
-use heddle_schedule::join_lanes;
+use heddle_schedule::{join_lanes, place_syncs};
 use heddle_uprogram::program::Lanes;
 use heddle_uprogram::text::{ReadError, parse, print};
 use heddle_uprogram::verify::Fault;
+use heddle_uprogram::verify_schedule;
 
 const PROGRAM: &str = include_str!("../filetests/join_lanes.uprogram");
 
@@ -52,6 +53,85 @@ fn groups_divide_warps() {
         }
         // One lane has nobody to exchange with.
         assert!(joined > 0 || threads == 1, "{threads}");
+    }
+}
+
+/// Two operators, each with lanes of these forms, the second of which reads what the first wrote.
+fn in_turn(first: &str, second: &str, sync: &str) -> heddle_uprogram::UProgram {
+    let text = format!(
+        "
+local %i: i64 axis
+local %k: i64 axis
+buffer b0: f32[4096] input \"x\"
+buffer b1: f32[64] scratch \"sums\"
+buffer b2: f32[64] output \"y\"
+input \"x\" b0 [4096]
+output \"y\" b2 [64]
+operator op0 \"\" [%i < 64] {first} {{ b1[%i] = fold sum f32 over [%k < 64] of b0[%i * 64 + %k] }}
+operator op1 \"\" [%i < 64] {second} {{ b2[%i] = fold sum f32 over [%k < 64] of b1[%i] + b0[%k] }}
+main {{ run op0 {sync} run op1 }}"
+    );
+    parse(&text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What suffices between two operators is placed, and accepted; nothing weaker is.
+#[test]
+fn groups_wait_for_their_warp_where_they_have_the_same_points() {
+    for (first, second, needed) in [
+        ("split %i", "split %i", ""),
+        (
+            "split %i lanes warp 8",
+            "split %i lanes warp 8",
+            "sync warp",
+        ),
+        (
+            "split %i grain 2 from 1 lanes warp 8",
+            "split %i grain 2 from 1 lanes warp 8",
+            "sync warp",
+        ),
+        ("unit 0 lanes warp 8", "unit 0 lanes warp 8", "sync warp"),
+        (
+            "split %i lanes warp 8",
+            "split %i lanes warp 4",
+            "sync lanes",
+        ),
+        ("split %i lanes warp 8", "split %i", "sync lanes"),
+        ("split %i", "split %i lanes warp 8", "sync lanes"),
+        (
+            "split %i lanes warp 1",
+            "split %i lanes warp 1",
+            "sync lanes",
+        ),
+        (
+            "split %i lanes unit 8",
+            "split %i lanes unit 8",
+            "sync lanes",
+        ),
+        (
+            "split %i lanes warp 8",
+            "split %i grain 2 lanes warp 8",
+            "sync all -> all",
+        ),
+        (
+            "split %i lanes warp 8",
+            "split %i from 1 lanes warp 8",
+            "sync all -> all",
+        ),
+    ] {
+        let machine = Machine::h100().with_grid(4, 64);
+        let syncs = ["", "sync warp", "sync lanes", "sync all -> all"];
+        let weakest = syncs
+            .iter()
+            .position(|sync| *sync == needed)
+            .expect("one of them");
+        for (k, sync) in syncs.into_iter().enumerate() {
+            let proven = verify_schedule(&in_turn(first, second, sync), machine.synced_lanes());
+            assert_eq!(proven.is_ok(), k >= weakest, "{first}, {second}, {sync}");
+        }
+        let mut program = in_turn(first, second, "");
+        place_syncs(&mut program, &machine);
+        let wanted = print(&in_turn(first, second, needed));
+        assert_eq!(print(&program), wanted, "{first}, {second}");
     }
 }
 

@@ -241,29 +241,34 @@ fn parts_that_overlap_are_noticed() {
 /// Places are 2,064 elements apart, of which 2,048 are split: no period tells the unit.
 #[test]
 fn a_point_may_read_the_element_that_it_writes() {
-    let of = |share: &str, read: &str| {
+    let of = |share: &str, value: &str| {
         let text = format!(
             "
 local %i: i64 axis
 local %j: i64 axis
+local %k: i64 axis
 buffer b0: f32[100352] input \"x\"
 buffer b1: f32[103200] scratch \"y\"
 input \"x\" b0 [100352]
-operator op0 \"\" [%i < 49, %j < 2048] {share} {{ b1[%i * 2064 + %j] = b0[%i * 2048 + %j] + b1[{read}] }}
+operator op0 \"\" [%i < 49, %j < 2048] {share} {{ b1[%i * 2064 + %j] = {value} }}
 main {{ run op0 }}"
         );
         verify_schedule(&parse(&text).unwrap_or_else(|e| panic!("{e}")), 1)
     };
-    let own = "%i * 2064 + %j";
+    let sum = |read: &str| format!("b0[%i * 2048 + %j] + b1[{read}]");
+    let own = sum("%i * 2064 + %j");
+    let reduced = format!("fold sum f32 over [%k < 3] of {own}");
     for share in ["split %j", "split %i", "split %j pieces 64", "unit 0"] {
-        assert_eq!(of(share, own), Ok(()), "{share}");
+        for value in [&own, &reduced] {
+            assert_eq!(of(share, value), Ok(()), "{share}, {value}");
+        }
     }
     for (share, read) in [
         ("split %j", "%i * 2064 + (%j + 1)"),
         ("split %j", "%i * 2064"),
         ("split %i", "%j"),
     ] {
-        assert!(of(share, read).is_err(), "{share}, {read}");
+        assert!(of(share, &sum(read)).is_err(), "{share}, {read}");
     }
 }
 

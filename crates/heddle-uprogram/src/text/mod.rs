@@ -41,7 +41,7 @@
 //!           | "loop" LOCAL ["trip" expr] ["while" LOCAL] STRING block
 //!           | "if" expr block ["else" block]
 //!           | call | "fork" "{" call* "}" | "check" expr "," expr "," expr STRING
-//!           | "sync" ("lanes" | "resize" | "near" INT | "cluster" cluster | units "->" units)     units: "all" | INT | team
+//!           | "sync" ("warp" | "lanes" | "resize" | "near" INT | "cluster" cluster | units "->" units)     units: "all" | INT | team
 //! call      = "call" PROC "(" [arg {"," arg}] ")" STRING
 //! arg       = LOCAL "=" expr | BUFFER "=" BUFFER
 //!

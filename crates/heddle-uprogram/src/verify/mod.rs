@@ -10,7 +10,7 @@
 //!    each path from one to the other, through back edges, swaps, calls and reused frames: either
 //!    both touch each element on the same unit, or synchronisations on the path order the units of
 //!    the first before those of the second. Accesses conflict unless constants show that they touch different elements.
-//! 3. Within one operator no unit writes an element that another one reads.
+//! 3. Within one operator no unit writes an element that another one reads. A point may read the one that it writes.
 //! 4. No call of a fork writes memory that another one touches, and none has results in variables.
 //!    Accesses before a fork are visible to all units at it, since units are renumbered inside;
 //!    accesses inside are visible to no other unit after it.
@@ -23,10 +23,11 @@
 //! 8. Each unit that takes numbers of a gathering has given some, or said that it has none, so that all come to it before any is at the one
 //!    after the next, and memory for two suffices. What a gathering leaves is each unit's own, see 5.
 //! 9. If units have lanes, a synchronisation of the lanes lies between conflicting accesses on the
-//!    same unit, unless both touch each element in the same lane.
+//!    same unit, unless both touch each element in the same lane. That of each warp's lanes suffices if lanes of the same warp touch each
+//!    element in both, those of a group that works on the element's point.
 //!
 //! Memory has a scope: a lane (rows), a unit (rows that lanes share, what each unit has for itself), a cluster, or all units. So has a
-//! synchronisation, by the units at its ends: a unit's lanes, a cluster, or any units. An access is visible within the scope of the
+//! synchronisation, by the units at its ends: a warp's or a unit's lanes, a cluster, or any units. An access is visible within the scope of the
 //! synchronisations behind it only, so 2 asks for one that holds both ends of an edge, and 6 and 7 for ends within the memory's scope.
 //!
 //! Schedules cannot deadlock, by construction: all units execute the same statements in the same

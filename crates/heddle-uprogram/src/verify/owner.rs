@@ -201,8 +201,8 @@ impl Lane {
     pub fn of(program: &UProgram, op: &Operator, offset: ExprId) -> Lane {
         let members = match op.lanes {
             Lanes::Apart => 1,
-            Lanes::Warp(members) => members,
-            Lanes::Unit(_) | Lanes::Tile(_) => return Lane::Any,
+            Lanes::Warp(members) if members > 1 => members,
+            Lanes::Warp(_) | Lanes::Unit(_) | Lanes::Tile(_) => return Lane::Any,
         };
         let Some(last) = op.axes.len().checked_sub(1) else {
             return match members {
@@ -229,11 +229,8 @@ impl Lane {
 
     /// True if provably the same lane touches each element that the same unit touches.
     pub fn is_same(&self, other: &Lane) -> bool {
-        match self {
-            Lane::Any => false,
-            Lane::First => *other == Lane::First,
-            Lane::Place { members, .. } => *members == 1 && self.is_in_same_warp(other),
-        }
+        let is_alone = !matches!(self, Lane::Place { members, .. } if *members > 1);
+        is_alone && self.is_in_same_warp(other)
     }
 
     /// True if provably lanes of the same warp touch each element that the same unit touches.

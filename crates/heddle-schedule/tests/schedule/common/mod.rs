@@ -29,7 +29,7 @@ pub fn shape(stmts: &[Stmt]) -> String {
     let text = stmts.iter().map(|stmt| match stmt {
         Stmt::Run(_) => "r".into(),
         Stmt::Sync(Sync::ALL) => "s".into(),
-        Stmt::Sync(Sync::Warp) => "w".into(),
+        Stmt::Sync(Sync::Warp) => "l".into(),
         Stmt::Sync(Sync::Unit) => "u".into(),
         Stmt::Sync(Sync::Wait { .. }) => "w".into(),
         Stmt::Sync(Sync::Near(_)) => "n".into(),

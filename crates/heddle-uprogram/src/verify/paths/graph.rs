@@ -63,8 +63,8 @@ pub(super) enum Kind {
 
 pub(super) struct Access {
     pub(super) buffer: Buffer,
-    /// The offset at a point of the operator, if each point has an element of its own there.
-    pub(super) own: Option<ExprId>,
+    /// True if it is at the offset of the operator's result, where each point has an element for itself.
+    pub(super) of_point: bool,
     pub(super) owner: Owner,
     pub(super) lane: Lane,
     pub(super) write: bool,
@@ -105,7 +105,7 @@ impl Graph {
     fn of_copies(&mut self, program: &UProgram, what: &str, from: Vec<usize>) -> Vec<usize> {
         let copies = program.mirrors().map(|(buffer, mirror)| Access {
             buffer,
-            own: None,
+            of_point: false,
             owner: match mirror.is_of_all() {
                 true => Owner::Any,
                 false => Owner::Member(mirror.cluster.team, Box::new(Owner::Any)),
@@ -134,7 +134,7 @@ impl Graph {
             let loads = program.loads_of(exprs).into_iter();
             let reads = loads.map(|(buffer, _)| Access {
                 buffer,
-                own: None,
+                of_point: false,
                 owner: match program.buffers[buffer].kind.is_of_each() {
                     true => Owner::Each,
                     false => Owner::Any,
@@ -149,10 +149,10 @@ impl Graph {
             Stmt::Run(id) => {
                 let op = &program.operators[*id];
                 let store = op.body.store();
-                let has_own = gives_each_point_its_element(program, op);
+                let is_of_points = gives_each_point_an_element(program, op);
                 let access = |buffer, offset, write| Access {
                     buffer,
-                    own: (has_own && offset == store.offset).then_some(offset),
+                    of_point: is_of_points && offset == store.offset,
                     owner: Owner::of(program, op, buffer, offset),
                     lane: match write && op.gathers(program).is_some() {
                         // Other lanes take the numbers of all units than those that compute the own ones.
@@ -279,9 +279,9 @@ impl Graph {
     }
 }
 
-/// Does each point write an element of its own, whose offset does not depend on data? The unit that computes the point is then the only
-/// one that touches the element.
-fn gives_each_point_its_element(program: &UProgram, op: &Operator) -> bool {
+/// Does each point write an element for itself, as is assumed of lowering, at an offset that does not depend on data? Only the unit that
+/// computes the point writes the element then.
+fn gives_each_point_an_element(program: &UProgram, op: &Operator) -> bool {
     let of_points = matches!(
         op.body,
         Body::Map { .. } | Body::Fold { .. } | Body::ArgFold { .. } | Body::Contract(_)

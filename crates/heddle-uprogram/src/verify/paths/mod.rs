@@ -42,7 +42,7 @@ impl Node {
                 !read.write
                     && read.buffer == write.buffer
                     && !read.owner.is_same(&write.owner)
-                    && (read.own.is_none() || read.own != write.own)
+                    && !read.of_point
                     && !read.reach.misses(&write.reach)
             };
             if self.accesses.iter().any(|read| clash(&read)) {

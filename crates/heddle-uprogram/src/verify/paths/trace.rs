@@ -8,7 +8,7 @@ use crate::program::{Sync, Team, UProgram, Units};
 use crate::verify::frames::Place;
 use crate::verify::owner::Owner;
 
-/// The lanes of the unit that made an access, or of any other one that it is visible to, to which it is visible.
+/// Lanes that an access is visible to, of each unit that it is visible to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum SeenBy {
     /// The lane that made it.
@@ -27,6 +27,7 @@ pub(super) struct Trace {
     pub(super) known: BTreeSet<Units>,
     /// The unit or team that made the access, if it was one.
     pub(super) by: Option<Units>,
+    /// The lanes of these units that it is visible to.
     pub(super) lanes: SeenBy,
     /// True if visible to all units of the current team; then it matters only after the join.
     pub(super) visible: bool,
