@@ -3,8 +3,8 @@ usage: python check_zoo.py OUT [--heddle PATH] [--models a,b] [--f64]
 
 OUT is what the zoo's make.py wrote: MODEL_KIND_bBATCH.onnx and, for each, MODEL_bBATCH_sSEED.npz
 with the inputs `in_NAME` and the references `out_I`. An output's error is max|got - want| /
-max|want|; integers must be equal. Each schedule is proven sound. Exit status 0 only if all errors are within 1e-4, or 1e-9 with
---f64."""
+max|want|; integers must be equal. Each schedule is proven sound. Exit status 0 only if all errors are
+within 1e-4, or 1e-9 with --f64."""
 import argparse
 import re
 import sys

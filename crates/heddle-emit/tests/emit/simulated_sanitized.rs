@@ -116,8 +116,8 @@ fn programs_are_clean() {
     }
 }
 
-/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there; those of a warp wait for each other; those of a tile share operands. Without
-/// the barrier between the stores and the loads there is a race.
+/// Lanes of a point exchange partial results by shuffles and shared memory, and keep rows there; those of a warp wait for each other, and
+/// those of a tile share operands. Without the barrier between the stores and the loads there is a race.
 #[test]
 fn lanes_of_a_point_are_clean() {
     let grid = [GRID.blocks, GRID.threads].map(|n| n as usize);

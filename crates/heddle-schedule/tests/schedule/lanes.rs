@@ -74,7 +74,7 @@ main {{ run op0 {sync} run op1 }}"
     parse(&text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What suffices between two operators is placed, and accepted; nothing weaker is.
+/// Between two operators the weakest synchronisation that suffices is placed, and nothing weaker is accepted.
 #[test]
 fn groups_wait_for_their_warp_where_they_have_the_same_points() {
     for (first, second, needed) in [

@@ -2,8 +2,8 @@
 
 use heddle::{CompileOptions, Emit, Model, Target, emit};
 
-/// The schedule of a program's outermost loop: its statements, and those in it.
-fn loop_of(name: &str, text: &str) -> Vec<String> {
+/// The schedule of a program for a whole GPU.
+fn schedule_of(name: &str, text: &str) -> String {
     let model = Model::parse(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
     let options = CompileOptions {
         verify: true,
@@ -18,6 +18,11 @@ fn loop_of(name: &str, text: &str) -> Vec<String> {
     // Lanes look side by side at the signals of many blocks.
     let source = written(Emit::Source);
     assert!(!source.contains("heddle_wait(env, u, "), "{source}");
+    schedule
+}
+
+/// The program's outermost loop in a schedule: its statements, and those in it.
+fn loop_in(schedule: &str) -> Vec<String> {
     let lines = schedule
         .lines()
         .skip_while(|line| !line.starts_with("loop "));
@@ -91,7 +96,8 @@ fn lstm() -> String {
 
 #[test]
 fn layers_are_a_wavefront() {
-    let body = loop_of("lstm", &lstm());
+    let schedule = schedule_of("lstm", &lstm());
+    let body = loop_in(&schedule);
     let found = waits(&body);
     // Layers wait for their neighbours once in each step of the wave, and blocks of a layer for each other.
     let near = "wait  each of 10 teams for its neighbours";
@@ -115,6 +121,14 @@ fn layers_are_a_wavefront() {
             found.iter().any(|wait| wait.contains(&team)),
             "{layer}: {found:?}"
         );
+        // Each has columns of the layer's 256.
+        let products = |line: &&str| line.contains(" contract ") && line.contains(&team);
+        let mut products = schedule.lines().filter(products).peekable();
+        assert!(products.peek().is_some(), "{layer}: {schedule}");
+        assert!(
+            products.all(|line| line.contains("split along i1, block 256")),
+            "{layer}: {schedule}"
+        );
     }
 }
 
@@ -136,7 +150,7 @@ fn nasrnn_gathers_its_state_once_a_step() {
          }}"
     );
     // Blocks take the numbers of the state as they come, and wait for nothing else.
-    let step = innermost(&loop_of("nasrnn", &text));
+    let step = innermost(&loop_in(&schedule_of("nasrnn", &text)));
     assert_eq!(waits(&step), [""; 0], "{step:?}");
 }
 
@@ -159,7 +173,7 @@ fn seq2seq_gathers_twice_a_word() {
          }}"
     );
     // Blocks take the numbers of the state, then those of the scores.
-    let step = innermost(&loop_of("seq2seq", &text));
+    let step = innermost(&loop_in(&schedule_of("seq2seq", &text)));
     assert_eq!(waits(&step), [""; 0], "{step:?}");
 }
 
@@ -179,6 +193,6 @@ fn attention_does_not_wait() {
            }
            return %y
          }";
-    let body = loop_of("attention", text);
+    let body = loop_in(&schedule_of("attention", text));
     assert_eq!(waits(&body), [""; 0], "{body:?}");
 }
