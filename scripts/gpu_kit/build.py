@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(__file__).resolve().parent / "kit"
 PRELUDE = ROOT / "crates/heddle-emit/src/prelude/cuda.h"
 MOST_BYTES, GLIBC = 60_000_000, (2, 36)
-REQUIREMENTS = [ROOT / "scripts" / name for name in ("requirements.txt", "requirements-torch.txt")]
+# What references need, of the tests' versions. All that tests need does not go together: PyTorch has an NVRTC of its own.
+FOR_REFERENCES = {"requirements.txt": "numpy", "requirements-torch.txt": "torch"}
 
 
 def needed_glibc(binary: Path) -> tuple[int, ...]:
@@ -89,8 +90,9 @@ def with_torch() -> str:
     python = folder / "bin/python"
     if not (folder / ".stamp").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        files = [word for file in REQUIREMENTS for word in ("-r", file)]
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *files], check=True)
+        pinned = [line for file, name in FOR_REFERENCES.items()
+                  for line in (ROOT / "scripts" / file).read_text().split() if line.startswith(f"{name}==")]
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pinned], check=True)
         (folder / ".stamp").touch()
     return str(python)
 
